@@ -1,0 +1,85 @@
+"""Time and chance, handed in: nothing in jobq reads a clock or draws a number but through these."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from abc import ABC, abstractmethod
+from datetime import UTC, datetime
+from typing import Protocol
+
+from jobq.times import floor_ms
+
+
+class Random(Protocol):
+    """Where chance comes from; `random.Random` is one."""
+
+    def random(self) -> float:
+        """A number in [0, 1)."""
+
+
+class Wake:
+    """A bell that any thread or signal handler may ring and one thread waits for (a pipe: nothing here locks)."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
+
+    def ring(self) -> None:
+        """Wake whoever waits, now or the next time it waits. Never blocks; ringing twice is ringing once."""
+        try:
+            os.write(self._write, b"!")
+        except OSError:  # full: it rings already; closed: nobody waits any more
+            return
+
+    def clear(self) -> bool:
+        """Take the ringing back; True if there was any."""
+        try:
+            return bool(os.read(self._read, 4096))
+        except BlockingIOError:
+            return False
+
+    def fileno(self) -> int:
+        """The descriptor that is readable while the bell rings."""
+        return self._read
+
+    def close(self) -> None:
+        """Free the descriptors. Ringing afterwards does nothing."""
+        read, write, self._read, self._write = self._read, self._write, -1, -1
+        if read >= 0:
+            os.close(read)
+            os.close(write)
+
+
+class Clock(ABC):
+    """The wall clock for due times, a monotonic one for durations, and a way to wait that can be woken."""
+
+    @abstractmethod
+    def now(self) -> datetime:
+        """The wall clock, read afresh: aware UTC, whole milliseconds."""
+
+    @abstractmethod
+    def monotonic(self) -> float:
+        """Seconds since an arbitrary moment; never steps."""
+
+    @abstractmethod
+    def wait(self, wake: Wake, seconds: float | None) -> bool:
+        """Return when `wake` rings (True) or `seconds` are over (False); None waits without end."""
+
+
+class SystemClock(Clock):
+    """The machine's own time."""
+
+    def now(self) -> datetime:
+        return floor_ms(datetime.now(UTC))
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def wait(self, wake: Wake, seconds: float | None) -> bool:
+        poll = select.poll()
+        poll.register(wake.fileno(), select.POLLIN)
+        poll.poll(None if seconds is None else max(0, -int(-seconds * 1000 // 1)))
+        return wake.clear()

@@ -1,0 +1,158 @@
+"""Every error jobq raises on purpose: one tree, each class with its exit code and a message built from its facts.
+
+The exit codes are those of the command line (docs/reference.md, "Exit codes").
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class JobqError(Exception):
+    """The root of the tree. `exit_code` is what the command line exits with when it reaches the top."""
+
+    exit_code: ClassVar[int] = 70
+
+
+class InvalidInput(JobqError):
+    """Something a person or a program handed in breaks a rule; nothing of it was stored.
+
+    Args:
+        field: the name of the field or option at fault, or "" where the whole input is.
+        value: the value that was refused, as given.
+        rule: what it should have been.
+        line: the 1-based number of the input line it came from, where there are several.
+    """
+
+    exit_code = 1
+
+    def __init__(self, field: str, value: object, rule: str, *, line: int | None = None) -> None:
+        self.field, self.value, self.rule, self.line = field, value, rule, line
+        super().__init__(field, value, rule)
+
+    def __str__(self) -> str:
+        place = f"line {self.line}: " if self.line is not None else ""
+        name = f"{self.field}: " if self.field else ""
+        return f"{place}{name}{_shown(self.value)} {self.rule}"
+
+    def at_line(self, line: int) -> InvalidInput:
+        """The same error, told of line `line` of the input."""
+        return InvalidInput(self.field, self.value, self.rule, line=line)
+
+
+class NotFound(JobqError):
+    """There is no such job, worker, queue, key or run."""
+
+    exit_code = 3
+
+
+class JobNotFound(NotFound):
+    """No job has this id. `hint`, where given, names a job that was perhaps meant."""
+
+    def __init__(self, job_id: str, hint: str = "") -> None:
+        self.job_id, self.hint = job_id, hint
+        super().__init__(f"no job {_shown(job_id)}" + (f" ({hint})" if hint else ""))
+
+
+class WorkerNotFound(NotFound):
+    """No live worker has this id, name or pid."""
+
+    def __init__(self, worker: str) -> None:
+        self.worker = worker
+        super().__init__(f"no worker {_shown(worker)} on this host; `jobq worker list` shows them")
+
+
+class UnknownKey(NotFound):
+    """There is no such setting."""
+
+    def __init__(self, key: str, hint: str = "") -> None:
+        self.key = key
+        super().__init__(f"no setting {_shown(key)}; " + (hint or "`jobq config list` shows all"))
+
+
+class Conflict(JobqError):
+    """The change does not fit what is stored: the job's state forbids it, or somebody was faster."""
+
+    exit_code = 4
+
+
+class DuplicateJob(Conflict):
+    """Ids that are taken, or given twice in one call; nothing of the call was stored."""
+
+    def __init__(self, ids: Iterable[str]) -> None:
+        self.ids = tuple(ids)
+        listed = ", ".join(self.ids[:10]) + (f" and {len(self.ids) - 10} more" if len(self.ids) > 10 else "")
+        super().__init__(f"job {listed} exists already" if len(self.ids) == 1 else f"jobs {listed} exist already")
+
+
+class WrongState(Conflict):
+    """The job's state does not allow what was asked of it."""
+
+    def __init__(self, job_id: str, state: str, verb: str, allowed: Sequence[str] = ()) -> None:
+        self.job_id, self.state, self.verb = job_id, state, verb
+        why = f"; only {' and '.join(allowed)} jobs can be" if allowed else ""
+        super().__init__(f"cannot {verb} job {job_id}: it is {state}{why}")
+
+
+class JobChanged(Conflict):
+    """The job was changed by somebody else since it was read (its `rev` differs)."""
+
+    def __init__(self, job_id: str) -> None:
+        self.job_id = job_id
+        super().__init__(f"job {job_id} was changed by somebody else meanwhile")
+
+
+class StoreError(JobqError):
+    """The store or the home cannot be used."""
+
+    exit_code = 5
+
+
+class StoreUnavailable(StoreError):
+    """An operation of the store failed in the system below it: full, read-only, gone, no permission."""
+
+
+class StoreLocked(StoreError):
+    """Another process held the store's lock for longer than anything of jobq does."""
+
+
+class StoreUnreadable(StoreError):
+    """What is stored is damaged, foreign or truncated. It is never taken for an empty queue."""
+
+
+class NewerFormat(StoreError):
+    """What is stored was written by a newer jobq and could be harmed by this one."""
+
+
+class UnsafeHome(StoreError):
+    """A directory or file of the home is of another owner, open to others, or not of the kind it must be."""
+
+
+class NotSupported(StoreError):
+    """This platform or file system cannot keep jobq's promises."""
+
+
+class PluginError(JobqError):
+    """A plugin that was asked for is missing or broken."""
+
+    exit_code = 6
+
+
+class JobsUnsuccessful(JobqError):
+    """A job that was waited for ended dead or cancelled."""
+
+    exit_code = 7
+
+
+class WaitTimeout(JobqError):
+    """The time to wait ran out before the jobs had ended."""
+
+    exit_code = 124
+
+
+def _shown(value: object, limit: int = 80) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,0 +1,57 @@
+"""What notifiers hear: one record for each change that became durable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from jobq.times import format_time
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from jobq.job import Job
+
+
+class EventKind(StrEnum):
+    """What happened to a job."""
+
+    ENQUEUED = "enqueued"
+    STARTED = "started"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+    RETRIED = "retried"
+    RELEASED = "released"
+    DELETED = "deleted"
+    DISCARDED = "discarded"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened.
+
+    Attributes:
+        kind: what.
+        job: the job after the change (before it, for `deleted`; as it was claimed, for `discarded`).
+        run: the number of the run it is about, 0 where it is about none.
+        time: when (aware UTC).
+    """
+
+    kind: EventKind
+    job: Job
+    run: int
+    time: datetime
+
+    def record(self) -> dict[str, Any]:
+        """The JSON object of this event; the job as it is stored."""
+        return {
+            "event": self.kind.value,
+            "time": format_time(self.time),
+            "id": self.job.id,
+            "run": self.run,
+            "job": self.job.record(),
+        }

@@ -1,0 +1,122 @@
+"""The executor's interface: runs one attempt of a job and tells how it ended.
+
+An executor starts, stops and cleans up; it decides nothing about the job. What an outcome makes of a job is
+`jobq.lifecycle`'s to say.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime, timedelta
+    from pathlib import Path
+
+    from jobq.job import Job
+    from jobq.output import Capture
+    from jobq.store import WorkerInfo
+
+
+class Kind(StrEnum):
+    """How an attempt ended."""
+
+    SUCCESS = "completed"
+    FAILURE = "failed"
+    SIGNAL = "signal"
+    TIMEOUT = "timeout"
+    CANNOT_START = "cannot-start"
+    RELEASED = "released"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How an attempt ended, whatever it was.
+
+    Attributes:
+        kind: RELEASED where it was handed back unfinished and counts for nothing (a snooze, a stop).
+        reason: one line: `exit code 1`, `signal SIGKILL`, `timed out after 5s`, `ValueError: no such size`;
+            None for a success.
+        exit_code: of a command; None for a signal and for handlers.
+        exception: the name of what a handler raised, for `retry_on`; None otherwise.
+        tail: the last lines of output, at most 2 KiB of text.
+        result: what a handler returned, as JSON values.
+        permanent: the attempt says that another one is no use.
+        delay: for RELEASED: not before that long from now.
+        finished: when the leader ended (aware UTC); None where it is only known now.
+    """
+
+    kind: Kind
+    reason: str | None = None
+    exit_code: int | None = None
+    exception: str | None = None
+    tail: str = ""
+    result: Any = None
+    permanent: bool = False
+    delay: timedelta | None = None
+    finished: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """What an executor is given to run.
+
+    Attributes:
+        job: the job, `processing`, with the run number and the worker's id in it.
+        home: the home directory; JOBQ_HOME of what is started.
+        slot: below the worker's count; no other running attempt of this worker has it.
+        jobs_fd: the worker's jobs lock, to be inherited by whatever is started; None where the store has none.
+        output: where the attempt's output goes.
+        kill_grace: how long the ladder waits between TERM and KILL.
+        result_limit: the most bytes of JSON that a handler may return.
+    """
+
+    job: Job
+    home: Path
+    slot: int
+    jobs_fd: int | None
+    output: Capture
+    kill_grace: timedelta
+    result_limit: int
+
+
+class Running(ABC):
+    """An attempt under way."""
+
+    @abstractmethod
+    def stop(self, grace: timedelta) -> None:
+        """End it: TERM to its whole process tree, KILL after `grace`; returns at once, may be called again.
+
+        `ended` is still called once, with what became of it. A shorter grace replaces a longer one.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """Whether nothing of a dead worker runs any more on this host, and if not, why that cannot be said."""
+
+    clean: bool
+    why: str = ""
+
+
+class Executor(ABC):
+    """Runs attempts. One instance belongs to one worker, whose thread alone calls it."""
+
+    @abstractmethod
+    def start(self, attempt: Attempt, ended: Callable[[Outcome], None]) -> Running:
+        """Start the attempt and return at once; what cannot be started ends as `Kind.CANNOT_START`.
+
+        `ended` is called exactly once, from any thread, after every process of the attempt is gone (a warm child
+        excepted) and its output is closed. It must not block and does not raise.
+        """
+
+    @abstractmethod
+    def recover(self, worker: WorkerInfo) -> Recovered:
+        """End everything that the dead `worker` left on this host; may take some seconds (semantics: promise 6)."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the warm processes and free everything. Attempts still running are killed."""

@@ -1,0 +1,141 @@
+"""Files and directories that only their owner may touch, and their replacement as a whole.
+
+Everything jobq keeps is opened here or under the same rules: never through a symbolic link, only regular files of
+the effective user, mode 0600 whatever the umask; directories 0700.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from jobq.errors import StoreUnavailable, UnsafeHome
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def private_directory(path: Path) -> None:
+    """Make the directory, or check the one that is there: real, ours, closed to everybody else.
+
+    Raises:
+        UnsafeHome: it is none of this.
+        StoreUnavailable: it cannot be made.
+    """
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        check_directory(path)
+    except OSError as error:
+        raise unavailable(error, path) from None
+    else:
+        os.chmod(path, 0o700)
+
+
+def check_directory(path: Path) -> None:
+    """Check that a directory is real, ours and closed to everybody else.
+
+    Raises:
+        UnsafeHome: it is not.
+        FileNotFoundError: it is not there.
+    """
+    facts = os.lstat(path)
+    if not stat.S_ISDIR(facts.st_mode):
+        raise UnsafeHome(f"{path} is not a real directory")
+    _check_owner(path, facts)
+    if facts.st_mode & 0o077:
+        raise UnsafeHome(
+            f"{path} is open to other users (mode {facts.st_mode & 0o777:04o}); `chmod 700 {path}` closes it"
+        )
+
+
+def open_private(path: Path | str, flags: int, *, directory: int | None = None) -> int:
+    """Open a file of ours; where `flags` create it, with mode 0600. The descriptor is close-on-exec.
+
+    Raises:
+        FileNotFoundError, FileExistsError: as `flags` make of it.
+        UnsafeHome: a link, a FIFO, a directory or somebody else's file stands there.
+        StoreUnavailable: any other trouble.
+    """
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600, dir_fd=directory)
+    except (FileNotFoundError, FileExistsError):
+        raise
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise UnsafeHome(f"{path} is not a regular file") from None
+        raise unavailable(error, path) from None
+    try:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            raise UnsafeHome(f"{path} is not a regular file")
+        _check_owner(path, facts)
+        if flags & os.O_CREAT and facts.st_mode & 0o777 != 0o600:
+            os.fchmod(descriptor, 0o600)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """Write all of `data`, however many calls that takes."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def replace(path: Path, data: bytes, *, durable: bool) -> None:
+    """Replace the file as a whole: whoever reads it sees the old content or the new.
+
+    With `durable` it survives loss of power on return: the file is synced before the rename, its directory after.
+
+    Raises:
+        StoreUnavailable: the system refused; the old content stands.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        descriptor = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            write_all(descriptor, data)
+            if durable:
+                sync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)
+        if durable:
+            sync_directory(path.parent)
+    except OSError as error:
+        raise unavailable(error, path) from None
+
+
+def sync(descriptor: int) -> None:
+    """Bring a file's content to the disk itself (F_FULLFSYNC where a plain sync stops in the drive's cache)."""
+    import fcntl
+
+    full = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is not None:
+        fcntl.fcntl(descriptor, full)
+    else:
+        os.fdatasync(descriptor)
+
+
+def sync_directory(path: Path) -> None:
+    """Make what was created, renamed or removed in a directory survive loss of power."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def unavailable(error: OSError, path: Path | str) -> StoreUnavailable:
+    """The error of the system, told with the file it was about."""
+    return StoreUnavailable(f"{path}: {error.strerror or error}")
+
+
+def _check_owner(path: Path | str, facts: os.stat_result) -> None:
+    if facts.st_uid != os.geteuid():
+        raise UnsafeHome(f"{path} belongs to user {facts.st_uid}, not to the one running this ({os.geteuid()})")

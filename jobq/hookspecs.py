@@ -1,0 +1,66 @@
+"""The hooks of jobq, version 1: what a plugin may implement, each with `@jobq.hookimpl`.
+
+A plugin is a module (or object) that an installed distribution names under the entry-point group `jobq`:
+
+    [project.entry-points.jobq]
+    example = "jobq_example"
+
+It implements any of the hooks below, and nothing has to be inherited or registered elsewhere. The hooks that hand
+something over are called once per process; what they return is chosen by name in the settings. A plugin that raises
+is reported by name and left out; the others go on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import click
+
+    from jobq.backoff import Backoff
+    from jobq.events import Event
+    from jobq.executor import Executor
+    from jobq.providers import Option, Provider
+    from jobq.settings import Settings
+    from jobq.store import Store
+
+hookspec = pluggy.HookspecMarker("jobq")
+
+
+@hookspec
+def jobq_stores() -> Iterable[Provider[Store]]:  # type: ignore[empty-body]
+    """Stores that this plugin can make; `--store NAME:…` and the setting `store` choose one by its name."""
+
+
+@hookspec
+def jobq_executors() -> Iterable[Provider[Executor]]:  # type: ignore[empty-body]
+    """Executors that this plugin can make; the setting `executor` chooses one by its name."""
+
+
+@hookspec
+def jobq_backoffs() -> Iterable[Provider[Backoff]]:  # type: ignore[empty-body]
+    """Backoffs that this plugin can make; the setting `backoff` chooses one by its name."""
+
+
+@hookspec
+def jobq_options() -> Iterable[Option]:  # type: ignore[empty-body]
+    """Settings of this plugin, named `TABLE.key` with a table of its own."""
+
+
+@hookspec
+def jobq_commands() -> Iterable[click.Command]:  # type: ignore[empty-body]
+    """Commands to add to `jobq`. A core command cannot be replaced."""
+
+
+@hookspec
+def jobq_notify(event: Event, settings: Settings) -> None:
+    """Hear of one change after it has become durable.
+
+    Called one event after the other, in the order of the changes that this process made; in a worker, in a thread of
+    its own behind a queue of 10,000 events. Delivery is at most once. An implementation that raises is reported and
+    called again for the next event; one that takes over 5 seconds is reported and no longer called.
+    """

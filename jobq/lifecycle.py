@@ -1,0 +1,193 @@
+"""How a job changes: every transition, computed from (job, what happened, now) and nothing else.
+
+Each function answers with a `Change`, or None where the job is already so. No plugin decides a transition; a backoff
+only says how long to wait, or to give up. docs/reference.md has the table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jobq.errors import WrongState
+from jobq.executor import Kind, Outcome
+from jobq.job import ERROR_LIMIT, FINISHED, WAITING, Change, Job, Run, State
+from jobq.times import ceil_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime, timedelta
+
+    from jobq.store import Claim
+
+
+def claimed(job: Job, worker: str, *, now: datetime) -> Change:
+    """A worker takes a waiting job: a new run begins."""
+    return Change({"state": State.PROCESSING, "run": job.run + 1, "worker": worker, "started_at": now})
+
+
+def after(
+    claim: Claim, outcome: Outcome, *, now: datetime, delay: Callable[[int, Outcome], timedelta | None]
+) -> Change:
+    """An attempt ended with `outcome`. `delay(attempts, outcome)` is the backoff; None from it gives up."""
+    job = claim.job
+    finished = outcome.finished or now
+    if outcome.kind is Kind.RELEASED:
+        return released(claim, outcome, now=now)
+    fields: dict[str, Any] = {
+        "worker": None,
+        "losses": 0,
+        "exit_code": outcome.exit_code,
+        "finished_at": finished,
+        "last_error": _error(outcome),
+    }
+    if outcome.kind is Kind.SUCCESS:
+        fields |= {"state": State.COMPLETED, "result": outcome.result, "cancel_requested_at": None}
+    else:
+        attempts = job.attempts + 1
+        fields["attempts"] = attempts
+        wait = None
+        if attempts < job.max_attempts and _retryable(job, outcome):
+            wait = delay(attempts, outcome)
+        if wait is None:
+            fields["state"] = State.DEAD
+        else:
+            fields |= {"state": State.FAILED, "run_at": ceil_ms(now + wait), "finished_at": None}
+    return Change(fields, _run(claim, outcome.kind.value, outcome.reason, finished))
+
+
+def released(claim: Claim, outcome: Outcome, *, now: datetime) -> Change:
+    """A run is handed back unfinished (a graceful stop, a snooze): pending again, nothing counted."""
+    fields = _back(claim.job)
+    if outcome.delay is not None:
+        fields["run_at"] = ceil_ms(now + outcome.delay)
+    return Change(fields, _run(claim, "released", outcome.reason, outcome.finished or now))
+
+
+def lost(claim: Claim, *, now: datetime, counted: bool, max_losses: int) -> Change:
+    """A run's worker is gone, and nothing of the run lives any more.
+
+    `counted` is False where it says nothing about the job: the machine went down, or the worker was draining.
+    """
+    job = claim.job
+    losses = job.losses + counted
+    fields = _back(job) | {"losses": losses}
+    reason = "the worker was gone"
+    if job.on_lost == "dead" and counted:
+        reason = "its worker died while it ran, and on_lost is dead"
+    elif counted and losses >= max_losses:
+        reason = f"its worker died while it ran, {losses} times in a row"
+    else:
+        return Change(fields, _run(claim, "lost", reason, now))
+    fields |= {"state": State.DEAD, "last_error": reason, "exit_code": None, "finished_at": now}
+    return Change(fields, _run(claim, "lost", reason, now))
+
+
+def settled(stored: Job, change: Change) -> Change:
+    """What becomes of a run's end where a cancel was asked for meanwhile: a success stands, all else is cancelled.
+
+    `stored` is the job as it is stored, which may know of a request that the run's worker does not.
+    """
+    if stored.cancel_requested_at is None or change.fields["state"] is State.COMPLETED:
+        return change
+    finished = change.run.finished if change.run is not None else stored.cancel_requested_at
+    fields = {"state": State.CANCELLED, "worker": None, "cancel_requested_at": None, "finished_at": finished}
+    run = change.run
+    if run is not None:
+        run = Run(
+            run=run.run,
+            worker=run.worker,
+            host=run.host,
+            started=run.started,
+            finished=run.finished,
+            outcome="cancelled",
+            error=run.error,
+        )
+    return Change(fields, run)
+
+
+def cancel(job: Job, *, now: datetime) -> Change | None:
+    """A person does not want the job any more. A running one is asked to stop; the others are cancelled at once.
+
+    Raises:
+        WrongState: it is completed or dead.
+    """
+    if job.state in WAITING:
+        return Change({"state": State.CANCELLED, "finished_at": now})
+    if job.state is State.PROCESSING:
+        return None if job.cancel_requested_at else Change({"cancel_requested_at": now})
+    if job.state is State.CANCELLED:
+        return None
+    raise WrongState(job.id, job.state, "cancel", ("waiting", "running"))
+
+
+def retry(job: Job, *, now: datetime) -> Change | None:
+    """A person wants it tried again: at once if a retry is due anyway, from 0 attempts if it had given up.
+
+    Raises:
+        WrongState: it is processing or completed.
+    """
+    if job.state is State.PENDING:
+        return None
+    if job.state is State.FAILED:
+        return Change({"state": State.PENDING, "run_at": now})
+    if job.state in (State.DEAD, State.CANCELLED):
+        return Change({"state": State.PENDING, "run_at": now, "attempts": 0, "losses": 0, "finished_at": None})
+    raise WrongState(job.id, job.state, "retry", ("failed", "dead", "cancelled"))
+
+
+def check_deletable(job: Job) -> None:
+    """Raise WrongState where the job is running: everything else may be deleted."""
+    if job.state is State.PROCESSING:
+        raise WrongState(job.id, job.state, "delete", ("waiting", "ended"))
+
+
+def kept_until(job: Job, keep: timedelta) -> datetime | None:
+    """When a finished job may be pruned; None for one that is not finished."""
+    return job.updated_at + keep if job.state in FINISHED else None
+
+
+def _back(job: Job) -> dict[str, Any]:
+    return {"state": State.PENDING, "worker": None, "started_at": None, "run_at": job.run_at}
+
+
+def _run(claim: Claim, outcome: str, reason: str | None, finished: datetime) -> Run:
+    return Run(
+        run=claim.run,
+        worker=claim.worker,
+        host=claim.host,
+        started=claim.job.started_at,
+        finished=finished,
+        outcome=outcome,
+        error=reason,
+    )
+
+
+def _error(outcome: Outcome) -> str | None:
+    if outcome.kind is Kind.SUCCESS:
+        return None
+    reason = outcome.reason or outcome.kind.value
+    tail = outcome.tail.rstrip("\n")[-ERROR_LIMIT:]
+    return f"{reason}\n{tail}" if tail else reason
+
+
+def _retryable(job: Job, outcome: Outcome) -> bool:
+    if outcome.permanent or outcome.kind is Kind.CANNOT_START or _named(job.no_retry_on, outcome):
+        return False
+    return not job.retry_on or _named(job.retry_on, outcome)
+
+
+def _named(conditions: tuple[str | int, ...], outcome: Outcome) -> bool:
+    """Whether one of a job's retry conditions names how the attempt ended."""
+    for condition in conditions:
+        if isinstance(condition, int):
+            matched = outcome.exit_code == condition
+        elif condition in ("timeout", "signal"):
+            matched = outcome.kind.value == condition
+        elif condition[0].isdigit():
+            low, high = condition.split("-")
+            matched = outcome.exit_code is not None and int(low) <= outcome.exit_code <= int(high)
+        else:
+            matched = outcome.exception == condition
+        if matched:
+            return True
+    return False

@@ -1,0 +1,168 @@
+"""What attempts print: captured byte for byte, bounded, in files of their own below HOME/output.
+
+Of each attempt there is at most one file with the head of its output and, where that grew over half of
+`output-limit`, a second one that keeps the latest bytes as a ring. Both are on disk at every moment, so they survive
+the worker and can be followed. File names are made from a hash of the job's id, never from the id.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+from jobq.files import open_private, private_directory, write_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TAIL_LIMIT = 2048
+_HEADER = 8
+_CHUNK = 1 << 16
+
+
+class Capture:
+    """Where one attempt's output is written. Used by one thread at a time; nothing is created before the first byte.
+
+    A disk that refuses costs output, never the job: what could not be written is counted as left out.
+
+    Args:
+        home: the home directory.
+        job_id, run: which attempt.
+        limit: the most bytes kept: half of it from the beginning, half from the end.
+    """
+
+    def __init__(self, home: Path, job_id: str, run: int, limit: int) -> None:
+        self._head_path = _path(home, job_id, run)
+        self._room = limit // 2
+        self._ring_size = limit - self._room
+        self._head = self._ring = -1
+        self._ring_total = 0
+        self._last = b""
+        self._failed = False
+
+    def write(self, data: bytes) -> None:
+        """Keep `data`, or what of it the bound leaves."""
+        self._last = data[-TAIL_LIMIT:] if len(data) >= TAIL_LIMIT else (self._last + data)[-TAIL_LIMIT:]
+        if self._failed:
+            return
+        try:
+            self._store(data)
+        except OSError:
+            self._failed = True
+
+    def tail(self) -> str:
+        """The last lines written, at most 2 KiB of text; what is no UTF-8 is replaced."""
+        text = self._last.decode("utf-8", "replace").replace("\0", "\N{SYMBOL FOR NULL}")
+        if len(self._last) == TAIL_LIMIT and "\n" in text[:-1]:
+            text = text[text.index("\n") + 1 :]
+        return text
+
+    def close(self) -> None:
+        """Close the files."""
+        for descriptor in (self._head, self._ring):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._head = self._ring = -1
+
+    def _store(self, data: bytes) -> None:
+        if self._room:
+            if self._head < 0:
+                private_directory(self._head_path.parent.parent)
+                private_directory(self._head_path.parent)
+                self._head = open_private(self._head_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            fits = data[: self._room]
+            write_all(self._head, fits)
+            self._room -= len(fits)
+            data = data[len(fits) :]
+        if not data:
+            return
+        if self._ring < 0:
+            self._ring = open_private(_ring_path(self._head_path), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        total = self._ring_total + len(data)
+        data = data[-self._ring_size :]
+        start = (total - len(data)) % self._ring_size
+        first = data[: self._ring_size - start]
+        _pwrite_all(self._ring, first, _HEADER + start)
+        _pwrite_all(self._ring, data[len(first) :], _HEADER)
+        os.pwrite(self._ring, total.to_bytes(_HEADER, "big"), 0)
+        self._ring_total = total
+
+
+class Reading:
+    """Reads one attempt's output, also while it is still written.
+
+    `read` answers with what is new since the last call. Where the bound swallowed bytes, one line stands in for them.
+    """
+
+    def __init__(self, home: Path, job_id: str, run: int) -> None:
+        self._head_path = _path(home, job_id, run)
+        self._head_position = 0
+        self._ring_position = 0
+
+    def read(self) -> Iterator[bytes]:
+        """The new bytes, in pieces."""
+        yield from self._read_head()
+        yield from self._read_ring()
+
+    def _read_head(self) -> Iterator[bytes]:
+        try:
+            descriptor = open_private(self._head_path, os.O_RDONLY)
+        except FileNotFoundError:
+            return
+        try:
+            while piece := os.pread(descriptor, _CHUNK, self._head_position):
+                self._head_position += len(piece)
+                yield piece
+        finally:
+            os.close(descriptor)
+
+    def _read_ring(self) -> Iterator[bytes]:
+        try:
+            descriptor = open_private(_ring_path(self._head_path), os.O_RDONLY)
+        except FileNotFoundError:
+            return
+        try:
+            total = int.from_bytes(os.pread(descriptor, _HEADER, 0), "big")
+            size = max(os.fstat(descriptor).st_size - _HEADER, 1)
+            oldest = max(0, total - size)
+            if oldest > self._ring_position:
+                yield f"\n[jobq: {oldest - self._ring_position} bytes left out]\n".encode()
+                self._ring_position = oldest
+            while self._ring_position < total:
+                start = self._ring_position % size
+                piece = os.pread(descriptor, min(_CHUNK, size - start, total - self._ring_position), _HEADER + start)
+                if not piece:
+                    return
+                self._ring_position += len(piece)
+                yield piece
+        finally:
+            os.close(descriptor)
+
+
+def remove(home: Path, job_id: str) -> None:
+    """Delete the output of every attempt of a job."""
+    stem = _path(home, job_id, 0)
+    prefix = stem.name.partition(".")[0] + "."
+    with contextlib.suppress(FileNotFoundError):
+        for name in os.listdir(stem.parent):
+            if name.startswith(prefix):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(stem.parent / name)
+
+
+def _path(home: Path, job_id: str, run: int) -> Path:
+    digest = hashlib.sha256(job_id.encode()).hexdigest()
+    return home / "output" / digest[:2] / f"{digest[2:34]}.{run}"
+
+
+def _ring_path(head: Path) -> Path:
+    return head.with_name(head.name + ".ring")
+
+
+def _pwrite_all(descriptor: int, data: bytes, offset: int) -> None:
+    while data:
+        written = os.pwrite(descriptor, data, offset)
+        data, offset = data[written:], offset + written

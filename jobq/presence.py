@@ -1,0 +1,177 @@
+"""A worker's files in HOME/workers: who is alive, and how what a dead worker left behind is ended.
+
+    ID.lock    locked for the worker's whole life, close-on-exec: free means that the worker is gone
+    ID.jobs    locked once, inherited by everything the worker starts: held after its death, something of it lives
+    ID.json    what the worker tells of itself (`WorkerInfo`); replaced by rename, not synced
+
+The files are created and locked under a temporary name, then renamed, so that they are never seen unlocked before
+the worker's death. Observers test them with shared locks and so never take one another for the owner. Liveness uses
+no clock: a suspended or stopped worker keeps its locks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from jobq import processes
+from jobq.executor import Recovered
+from jobq.files import open_private, private_directory, replace
+from jobq.store import Presence, WorkerInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ORPHAN_WAIT = 2.0
+"""Seconds that recovery waits for a held jobs lock after everything it could find was killed."""
+
+WORKER_VARIABLE = "JOBQ_WORKER"
+JOB_VARIABLES = (WORKER_VARIABLE, "JOBQ_JOB_ID", "JOBQ_RUN")
+
+
+class FilePresence(Presence):
+    """A worker's membership by two held file locks."""
+
+    def __init__(self, directory: Path, info: WorkerInfo) -> None:
+        private_directory(directory)
+        self.id, self.host = info.id, info.host
+        self._directory = directory
+        self._lock_fd = _create_locked(directory / f"{info.id}.lock")
+        self.jobs_fd: int | None = _create_locked(directory / f"{info.id}.jobs")
+        self.report(info)
+
+    def report(self, info: WorkerInfo) -> None:
+        """Replace what is told of this worker."""
+        replace(self._directory / f"{self.id}.json", json.dumps(info.record()).encode(), durable=False)
+
+    def close(self) -> None:
+        """Leave: the files go, then the locks. What still holds the jobs lock keeps only a nameless file."""
+        if self._lock_fd < 0:
+            return
+        _unlink_all(self._directory, self.id)
+        os.close(self._lock_fd)
+        if self.jobs_fd is not None:
+            os.close(self.jobs_fd)
+        self._lock_fd, self.jobs_fd = -1, None
+
+
+def members(directory: Path) -> Iterator[tuple[WorkerInfo, bool]]:
+    """Every worker that has files here, and whether it is alive. One that is still joining is left out."""
+    try:
+        names = sorted(os.listdir(directory))
+    except FileNotFoundError:
+        return
+    for name in names:
+        worker_id, dot, kind = name.rpartition(".")
+        if not dot or kind != "lock":
+            continue
+        alive = is_alive(directory, worker_id)
+        info = _read_info(directory, worker_id)
+        if info is None and alive:
+            continue
+        yield info or unknown_worker(worker_id), alive
+
+
+def is_alive(directory: Path, worker_id: str) -> bool:
+    """Whether the worker's lock is held."""
+    return _held(directory / f"{worker_id}.lock")
+
+
+def forget(directory: Path, worker_id: str) -> None:
+    """Remove the files of a worker that is gone and recovered."""
+    _unlink_all(directory, worker_id)
+
+
+def recover(directory: Path, worker: WorkerInfo) -> Recovered:
+    """End whatever a dead worker left running on this host.
+
+    Every process of this user that carries the worker's name in its environment is killed, whether or not the jobs
+    lock is held; a lock still held then is waited for up to `ORPHAN_WAIT` seconds. Worker ids are never reused, so a
+    second or late recovery hits only what that worker left.
+    """
+    if worker.boot_id != processes.boot_id():
+        return Recovered(clean=True) if worker.host == socket.gethostname() else _elsewhere(worker)
+    if not processes.visible():
+        if _held(directory / f"{worker.id}.jobs"):
+            return Recovered(
+                clean=False, why="processes of its jobs still run, and cannot be looked for on this system"
+            )
+        return Recovered(clean=True)
+    marker = f"{WORKER_VARIABLE}={worker.id}".encode()
+    left = processes.kill_all(lambda: processes.carriers(marker), seconds=ORPHAN_WAIT)
+    if left:
+        pids = ", ".join(str(orphan.pid) for orphan in left)
+        return Recovered(clean=False, why=f"processes of its jobs cannot be ended (pid {pids})")
+    end = time.monotonic() + ORPHAN_WAIT
+    while _held(directory / f"{worker.id}.jobs"):
+        if time.monotonic() > end:
+            return Recovered(
+                clean=False, why="a process of its jobs still runs and cannot be found (it holds the jobs lock)"
+            )
+        time.sleep(0.01)
+    return Recovered(clean=True)
+
+
+def unknown_worker(worker_id: str) -> WorkerInfo:
+    """What is told of a worker of this machine whose own words are gone."""
+    return WorkerInfo(
+        id=worker_id,
+        name=worker_id[:8],
+        host=socket.gethostname(),
+        boot_id=processes.boot_id(),
+        pid=0,
+        start_time=0,
+        started=datetime.fromtimestamp(0, UTC),
+        version="",
+    )
+
+
+def _elsewhere(worker: WorkerInfo) -> Recovered:
+    return Recovered(clean=False, why=f"it ran on {worker.host}, and only a process there can look")
+
+
+def _create_locked(path: Path) -> int:
+    temporary = path.with_name(f".{path.name}.new")
+    descriptor = open_private(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.rename(temporary, path)
+    return descriptor
+
+
+def _held(path: Path) -> bool:
+    try:
+        descriptor = open_private(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _read_info(directory: Path, worker_id: str) -> WorkerInfo | None:
+    try:
+        descriptor = open_private(directory / f"{worker_id}.json", os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    with open(descriptor, "rb") as file:
+        try:
+            return WorkerInfo.from_record(json.loads(file.read()))
+        except (ValueError, KeyError, TypeError):
+            return None
+
+
+def _unlink_all(directory: Path, worker_id: str) -> None:
+    for kind in ("json", "jobs", "lock"):  # the lock last: without it the worker is not seen at all
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(directory / f"{worker_id}.{kind}")

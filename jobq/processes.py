@@ -1,0 +1,143 @@
+"""Processes of this machine as /proc shows them: who carries a marker, who descends from whom, and safe signals.
+
+A process is identified by pid and start time, and signalled through a pidfd that was opened before the identity was
+checked again: a pid that was given to somebody else meanwhile is never hit. Where there is no /proc, `visible()` is
+False and nothing is found.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process. `start_time` is in clock ticks since boot; `dead` means a zombie or less."""
+
+    pid: int
+    parent: int
+    session: int
+    start_time: int
+    dead: bool
+
+
+def visible() -> bool:
+    """Whether the processes of this machine can be looked at here."""
+    return os.path.exists("/proc/self/environ") and hasattr(os, "pidfd_open")
+
+
+def boot_id() -> str:
+    """What distinguishes this boot of this machine from every other, or "" where the system does not tell."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def process(pid: int) -> Process | None:
+    """The process of this pid, or None where there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            stat = file.read()
+    except OSError:
+        return None
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    return Process(pid, int(fields[1]), int(fields[3]), int(fields[19]), fields[0] in (b"Z", b"X"))
+
+
+def all_processes() -> Iterator[Process]:
+    """Every process that /proc shows, dead ones included."""
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (found := process(int(name))) is not None:
+            yield found
+
+
+def carries(pid: int, marker: bytes) -> bool:
+    """Whether the process was started with exactly this `NAME=value` in its environment (False where unreadable)."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return marker in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def carriers(marker: bytes) -> list[Process]:
+    """The living processes that carry `marker`, without this one and its ancestors."""
+    spared = ancestors(os.getpid())
+    return [
+        found for found in all_processes() if not found.dead and found.pid not in spared and carries(found.pid, marker)
+    ]
+
+
+def ancestors(pid: int) -> set[int]:
+    """`pid` and the pids of its ancestors."""
+    line: set[int] = set()
+    while pid > 0 and pid not in line:
+        line.add(pid)
+        found = process(pid)
+        pid = found.parent if found is not None else 0
+    return line
+
+
+def send(target: Process, number: signal.Signals) -> bool:
+    """Send a signal to exactly this process; False where it is gone.
+
+    Raises:
+        PermissionError: it became another user's.
+    """
+    try:
+        descriptor = os.pidfd_open(target.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        now = process(target.pid)
+        if now is None or now.dead or now.start_time != target.start_time:
+            return False
+        signal.pidfd_send_signal(descriptor, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def kill_all(find: Callable[[], list[Process]], *, seconds: float) -> list[Process]:
+    """KILL whatever `find` finds, again and again until it finds nothing; what is still found after `seconds`."""
+    end = time.monotonic() + seconds
+    while targets := find():
+        if time.monotonic() > end:
+            return targets
+        for target in targets:
+            try:
+                send(target, signal.SIGKILL)
+            except PermissionError:
+                continue
+        for target in targets:
+            await_end(target, seconds=max(0.0, min(0.2, end - time.monotonic())))
+    return []
+
+
+def await_end(target: Process, *, seconds: float) -> bool:
+    """Wait until the process has ended (a zombie has); False when `seconds` ran out first."""
+    try:
+        descriptor = os.pidfd_open(target.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        now = process(target.pid)
+        if now is None or now.dead or now.start_time != target.start_time:
+            return True
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+    finally:
+        os.close(descriptor)

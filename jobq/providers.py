@@ -1,0 +1,71 @@
+"""The records that plugins hand over: a named maker of a store, an executor or a backoff, and a setting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from jobq.clock import Clock
+    from jobq.settings import Settings
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a provider is made in.
+
+    Attributes:
+        home: the home directory; it exists, is private, and may be written to.
+        url: for a store: what stands behind the scheme in its URL ("" where nothing does).
+        clock: the clock to use.
+        warn: tells the user one sentence; for trouble that is no error.
+    """
+
+    home: Path
+    url: str
+    clock: Clock
+    warn: Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider(Generic[T]):
+    """One thing that a plugin can make.
+
+    Attributes:
+        name: what settings and URLs say: `json`, `postgresql`. Lower case.
+        summary: one line for `jobq plugins`.
+        make: makes it; called at most once per process. Heavy imports belong inside.
+    """
+
+    name: str
+    summary: str
+    make: Callable[[Settings, Context], T]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One setting.
+
+    Attributes:
+        name: with hyphens; a plugin's own stand in a table of its name: `log.file`.
+        kind: `integer number boolean duration size text list`, the type of its value: int, float, bool,
+            timedelta, int (bytes), str, tuple of str.
+        default: the value where nobody sets one; None where the setting may be unset.
+        help: one sentence.
+        live: whether running processes take a new value from the configuration file.
+        least: the smallest value allowed, in the unit written; None for no bound.
+        aliases: other names for it.
+    """
+
+    name: str
+    kind: str
+    default: Any
+    help: str
+    live: bool = False
+    least: float | None = None
+    aliases: tuple[str, ...] = ()

@@ -1,0 +1,383 @@
+"""The settings: one table of what there is, and the values in force.
+
+A value comes from a flag, else the environment (`JOBQ_KILL_GRACE`), else `config.toml` in the home, else the
+default. Keys are written with hyphens or underscores alike. What is `live` is read again when the file changed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from jobq.errors import InvalidInput, UnknownKey
+from jobq.providers import Option
+from jobq.times import duration_of, format_duration, parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+CAPTURED = (
+    "PATH",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "CONDA_DEFAULT_ENV",
+    "PYTHONPATH",
+    "LD_LIBRARY_PATH",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+)
+
+KERNEL_OPTIONS = (
+    Option(
+        name="max-attempts",
+        kind="integer",
+        default=3,
+        least=1,
+        aliases=("max-retries",),
+        help="How many failed attempts make a job dead; captured when a job is enqueued.",
+    ),
+    Option(name="timeout", kind="duration", default=None, least=0.001, help="The longest an attempt may take."),
+    Option(
+        name="store", kind="text", default="json:", help="Where jobs are kept: a store's name, a colon, its address."
+    ),
+    Option(name="executor", kind="text", default="subprocess", help="What runs attempts."),
+    Option(name="backoff", kind="text", default="exponential", help="What chooses the wait after a failure."),
+    Option(
+        name="backoff-initial",
+        kind="duration",
+        default=timedelta(seconds=2),
+        live=True,
+        help="The wait after the first failure.",
+    ),
+    Option(
+        name="backoff-base",
+        kind="number",
+        default=2.0,
+        least=1,
+        live=True,
+        help="Each further wait is this many times the one before.",
+    ),
+    Option(
+        name="backoff-cap", kind="duration", default=timedelta(hours=1), live=True, help="No wait is longer than this."
+    ),
+    Option(
+        name="backoff-jitter",
+        kind="boolean",
+        default=True,
+        live=True,
+        help="Draw each wait from between its half and its whole.",
+    ),
+    Option(
+        name="poll-interval",
+        kind="duration",
+        default=timedelta(seconds=1),
+        least=0.01,
+        live=True,
+        help="The longest a worker waits before it looks at the store again.",
+    ),
+    Option(
+        name="stop-grace",
+        kind="duration",
+        default=None,
+        help="How long a worker that was told to stop lets running jobs finish; unset: without limit.",
+    ),
+    Option(
+        name="kill-grace",
+        kind="duration",
+        default=timedelta(seconds=5),
+        help="How long a job's processes have between TERM and KILL.",
+    ),
+    Option(
+        name="max-losses",
+        kind="integer",
+        default=3,
+        least=1,
+        help="How many workers in a row a job may take down before it is dead.",
+    ),
+    Option(name="payload-limit", kind="size", default=1 << 20, help="The largest payload, as JSON."),
+    Option(name="result-limit", kind="size", default=1 << 20, help="The largest result of a handler, as JSON."),
+    Option(
+        name="output-limit",
+        kind="size",
+        default=10 << 20,
+        least=4096,
+        live=True,
+        help="How much output of an attempt is kept; of more, the head and the tail.",
+    ),
+    Option(
+        name="keep-completed",
+        kind="duration",
+        default=timedelta(days=7),
+        live=True,
+        help="How long completed jobs are kept.",
+    ),
+    Option(
+        name="keep-cancelled",
+        kind="duration",
+        default=timedelta(days=7),
+        live=True,
+        help="How long cancelled jobs are kept.",
+    ),
+    Option(
+        name="capture-env",
+        kind="list",
+        default=CAPTURED,
+        help="The variables that `jobq add` takes along from the shell it is typed in.",
+    ),
+    Option(
+        name="handlers-path",
+        kind="list",
+        default=(),
+        help="Directories, relative to the home's parent, from which [handlers] of config.toml may import.",
+    ),
+    Option(
+        name="durability",
+        kind="text",
+        default="full",
+        help="full: nothing acknowledged is lost with the power. normal: the last second may be.",
+    ),
+    Option(name="plugins.block", kind="list", default=(), help="Plugins that are not to be loaded."),
+    Option(
+        name="plugins.strict", kind="boolean", default=False, help="Refuse to work when any plugin cannot be loaded."
+    ),
+)
+
+_SIZES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "mib": 1 << 20}
+_SIZES |= {"g": 1 << 30, "gb": 1 << 30, "gib": 1 << 30}
+_TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
+
+
+class Settings:
+    """The values in force; `settings["kill-grace"]` is a timedelta, and so on by the option's kind.
+
+    Args:
+        options: every setting there is.
+        read: answers with the content of config.toml as a mapping, and with what changes when the file does.
+        environ: the environment.
+        flags: values given on the command line, as text.
+
+    Raises:
+        InvalidInput: a value is not what its setting takes; the message says where it came from.
+    """
+
+    def __init__(
+        self,
+        options: Iterable[Option],
+        read: Callable[[], tuple[Mapping[str, Any], object]],
+        *,
+        environ: Mapping[str, str],
+        flags: Mapping[str, str] | None = None,
+    ) -> None:
+        self.options = {option.name: option for option in options}
+        self._names = {alias: o.name for o in self.options.values() for alias in (o.name, *o.aliases)}
+        self._read = read
+        self._fixed: dict[str, Any] = {}
+        self.sources: dict[str, str] = {}
+        for option in self.options.values():
+            for name in (option.name, *option.aliases):
+                variable = "JOBQ_" + name.upper().replace("-", "_").replace(".", "_")
+                if environ.get(variable, "") != "":
+                    self._fixed[option.name] = parse(option, environ[variable], where=variable)
+                    self.sources[option.name] = variable
+        for name, text in (flags or {}).items():
+            option = self.options[self.canonical(name)]
+            self._fixed[option.name] = parse(option, text)
+            self.sources[option.name] = "command line"
+        content, self._version = read()
+        self.handlers: Mapping[str, str] = _handlers_table(content)
+        self.unknown: tuple[str, ...] = ()
+        self._values = self._from_file(content)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.options)
+
+    def canonical(self, key: str) -> str:
+        """The name of the setting that `key` means, hyphens and underscores alike.
+
+        Raises:
+            UnknownKey: there is none; the message names those that come close.
+        """
+        name = self._names.get(key.replace("_", "-").lower())
+        if name is None:
+            near = difflib.get_close_matches(key.replace("_", "-"), self._names, n=3)
+            raise UnknownKey(key, f"did you mean {' or '.join(near)}?" if near else "")
+        return name
+
+    def refresh(self) -> str | None:
+        """Take new values of live settings if the file changed; what is wrong with the file, if anything is.
+
+        An invalid file changes nothing.
+        """
+        try:
+            content, version = self._read()
+            if version == self._version:
+                return None
+            self._version = version
+            values = self._from_file(content)
+        except InvalidInput as error:
+            return str(error)
+        for name, option in self.options.items():
+            if option.live:
+                self._values[name] = values[name]
+        return None
+
+    def _from_file(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        values = {name: option.default for name, option in self.options.items()}
+        unknown = []
+        for key, value in _flat(content):
+            name = self._names.get(key.replace("_", "-"))
+            if name is None:
+                if not key.startswith("handlers."):
+                    unknown.append(key)
+                continue
+            values[name] = parse(self.options[name], value, where="config.toml")
+            if name not in self._fixed:
+                self.sources[name] = "config.toml"
+        self.unknown = tuple(unknown)
+        return values | self._fixed
+
+
+def parse(option: Option, value: object, *, where: str = "") -> Any:
+    """The typed value of a setting from text or from what TOML has.
+
+    Raises:
+        InvalidInput: it is not what the setting takes.
+    """
+    field = f"{option.name} ({where})" if where else option.name
+    if option.default is None and isinstance(value, str) and value.lower() in ("none", ""):
+        return None
+    parsed = _PARSERS[option.kind](field, value)
+    least = parsed.total_seconds() if isinstance(parsed, timedelta) else parsed
+    if option.least is not None and least < option.least:
+        raise InvalidInput(field, value, f"must be at least {option.least:g}")
+    return parsed
+
+
+def shown(value: Any) -> str:
+    """A setting's value as a person would write it."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, timedelta):
+        return format_duration(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def config_reader(path: Path) -> Callable[[], tuple[Mapping[str, Any], object]]:
+    """Reads a config.toml for `Settings`: its content and what tells one version of it from another."""
+
+    def read() -> tuple[Mapping[str, Any], object]:
+        try:
+            facts = os.stat(path)
+        except FileNotFoundError:
+            return {}, None
+        version = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
+        if cached and cached[0][1] == version:
+            return cached[0]
+        import tomllib
+
+        try:
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InvalidInput("", str(path), f"is no valid TOML: {error}") from None
+        cached[:] = [(content, version)]
+        return cached[0]
+
+    cached: list[tuple[Mapping[str, Any], object]] = []
+    return read
+
+
+def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in content.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _handlers_table(content: Mapping[str, Any]) -> Mapping[str, str]:
+    table = content.get("handlers", {})
+    if not isinstance(table, dict):
+        raise InvalidInput("handlers", table, 'must be a table of names and targets, as resize = "images:resize"')
+    for name, target in table.items():
+        if not isinstance(target, str) or target.count(":") != 1:
+            raise InvalidInput(f"handlers.{name}", target, "must be MODULE:FUNCTION")
+    return table
+
+
+def _integer(field: str, value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lstrip("+-").isdigit():
+        return int(value)
+    raise InvalidInput(field, value, "must be a whole number")
+
+
+def _number(field: str, value: object) -> float:
+    try:
+        number = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else None
+    except ValueError:
+        number = None
+    if number is None or not -1e18 < number < 1e18:
+        raise InvalidInput(field, value, "must be a number")
+    return number
+
+
+def _boolean(field: str, value: object) -> bool:
+    text = str(value).lower()
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    raise InvalidInput(field, value, "must be true or false")
+
+
+def _duration(field: str, value: object) -> timedelta:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return duration_of(field, value, value)
+    return parse_duration(field, _text(field, value))
+
+
+def _size(field: str, value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    text = str(value).strip().lower()
+    number = text.rstrip("bikmg ")
+    unit = text[len(number) :].strip()
+    if not isinstance(value, str) or unit not in _SIZES or not number.isdigit():
+        raise InvalidInput(field, value, "must be a size, as 65536, 64K or 10MiB")
+    return int(number) * _SIZES[unit]
+
+
+def _text(field: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(field, value, "must be text")
+    return value
+
+
+def _list(field: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
+        return tuple(value)
+    raise InvalidInput(field, value, "must be a list of texts")
+
+
+_PARSERS: dict[str, Callable[[str, object], Any]] = {
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "duration": _duration,
+    "size": _size,
+    "text": _text,
+    "list": _list,
+}

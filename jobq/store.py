@@ -1,0 +1,382 @@
+"""The store's interface, and the records that the kernel and a store exchange.
+
+The kernel computes every next state (`jobq.lifecycle`); a store makes it durable and exclusive. `now` is an argument
+everywhere: a store reads no clock of its own (one that spans machines may use its server's, for leases only).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from jobq.job import State
+from jobq.times import format_time, parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from jobq.job import Change, Job
+
+ALONE_LOSSES = 2
+"""A job with this many losses or more runs alone in its worker (semantics: promise 5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job to be added. `generated`: its id was drawn in this very call and need not be looked for."""
+
+    job: Job
+    generated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A job handed to one worker: `job` as it is after the claim, with its run number; and who has it."""
+
+    job: Job
+    worker: str
+    host: str
+
+    @property
+    def run(self) -> int:
+        """The number of the run that the claim is for."""
+        return self.job.run
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A claim that is over, and what that makes of its job. Applied by the fencing rule, else refused."""
+
+    claim: Claim
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The answer of `Store.claim`: the new claims, and those of the ended ones that the fencing rule refused."""
+
+    claims: Sequence[Claim]
+    refused: Sequence[Claim]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which jobs a worker may claim. None stands for all. Jobs of paused queues are never wanted.
+
+    Attributes:
+        queues: the names of the queues.
+        handlers: the handler names that are installed; commands are always wanted.
+        max_losses: the most losses a job may have.
+    """
+
+    queues: tuple[str, ...] | None = None
+    handlers: frozenset[str] | None = None
+    max_losses: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Which jobs to find. None stands for all; the conditions are joined by and.
+
+    Attributes:
+        states, queue, tag, handler: of the job.
+        prefix: the beginning of its id.
+        since, before: bounds of `updated_at`, the first inclusive, the second exclusive.
+        limit: the most jobs to answer with.
+    """
+
+    states: frozenset[State] | None = None
+    queue: str | None = None
+    tag: str | None = None
+    handler: str | None = None
+    prefix: str | None = None
+    since: datetime | None = None
+    before: datetime | None = None
+    limit: int | None = None
+
+    def matches(self, job: Job) -> bool:
+        """Whether `job` fulfils every condition (the limit is not one)."""
+        return (
+            (self.states is None or job.state in self.states)
+            and (self.queue is None or job.queue == self.queue)
+            and (self.tag is None or self.tag in job.tags)
+            and (self.handler is None or job.handler == self.handler)
+            and (self.prefix is None or job.id.startswith(self.prefix))
+            and (self.since is None or job.updated_at >= self.since)
+            and (self.before is None or job.updated_at < self.before)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many jobs there are.
+
+    Attributes:
+        queues: for each queue that has jobs or is paused, the number of jobs by state (every state is there).
+        paused: the paused queues, with the reason given ("" for none).
+        later: pending jobs that are not due.
+        damaged: records that were found damaged and set aside.
+    """
+
+    queues: Mapping[str, Mapping[State, int]]
+    paused: Mapping[str, str]
+    later: int = 0
+    damaged: int = 0
+
+    @property
+    def states(self) -> dict[State, int]:
+        """The number of jobs by state over all queues."""
+        totals = dict.fromkeys(State, 0)
+        for counts in self.queues.values():
+            for state, count in counts.items():
+                totals[state] += count
+        return totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningJob:
+    """One job under way in a worker. `progress` is what the job last reported (done, total, note), or None."""
+
+    job: str
+    run: int
+    started: datetime
+    what: str = ""
+    progress: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerInfo:
+    """What a worker tells of itself. Nothing of it is job state.
+
+    Attributes:
+        id: 16 random base32 characters, never reused.
+        name: for people; the id's first characters unless chosen.
+        host, boot_id, pid, start_time: which process on which machine since which boot; `start_time` in clock
+            ticks since boot, as Linux numbers it (0 where that cannot be told).
+        started: when (aware UTC).
+        version: of jobq.
+        queues: served queues, None for all.
+        handlers: installed handler names.
+        count: how many jobs it runs at most at once.
+        state: `running`, `draining`, or what keeps it from working, as `store trouble: …`.
+        running: the jobs under way.
+    """
+
+    id: str
+    name: str
+    host: str
+    boot_id: str
+    pid: int
+    start_time: int
+    started: datetime
+    version: str
+    queues: tuple[str, ...] | None = None
+    handlers: tuple[str, ...] = ()
+    count: int = 1
+    state: str = "running"
+    running: tuple[RunningJob, ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """The JSON object of this worker."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "host": self.host,
+            "boot_id": self.boot_id,
+            "pid": self.pid,
+            "start_time": self.start_time,
+            "started": format_time(self.started),
+            "version": self.version,
+            "queues": None if self.queues is None else list(self.queues),
+            "handlers": list(self.handlers),
+            "count": self.count,
+            "state": self.state,
+            "running": [
+                {
+                    "job": job.job,
+                    "run": job.run,
+                    "started": format_time(job.started),
+                    "what": job.what,
+                    "progress": None if job.progress is None else dict(job.progress),
+                }
+                for job in self.running
+            ],
+        }
+
+    @staticmethod
+    def from_record(record: Mapping[str, Any]) -> WorkerInfo:
+        """The worker of a JSON object.
+
+        Raises:
+            KeyError, ValueError, TypeError: it is none.
+        """
+        queues = record["queues"]
+        return WorkerInfo(
+            id=record["id"],
+            name=record["name"],
+            host=record["host"],
+            boot_id=record["boot_id"],
+            pid=int(record["pid"]),
+            start_time=int(record["start_time"]),
+            started=parse_time(record["started"]),
+            version=record["version"],
+            queues=None if queues is None else tuple(queues),
+            handlers=tuple(record["handlers"]),
+            count=int(record["count"]),
+            state=record["state"],
+            running=tuple(
+                RunningJob(
+                    job=job["job"],
+                    run=job["run"],
+                    started=parse_time(job["started"]),
+                    what=job.get("what", ""),
+                    progress=job.get("progress"),
+                )
+                for job in record["running"]
+            ),
+        )
+
+
+class Presence(ABC):
+    """A worker's membership in a store, for as long as it is open; others can tell when it is gone.
+
+    Attributes:
+        id: the worker's id.
+        host: its host's name.
+        jobs_fd: a locked descriptor that everything the worker starts inherits, or None.
+    """
+
+    id: str
+    host: str
+    jobs_fd: int | None = None
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave. Claims still held are lost from here on."""
+
+
+class Store(ABC):
+    """Keeps jobs. One handle: one thread at a time, reopened after a fork; many handles share the storage.
+
+    Every method may raise `StoreError`. What returned is durable (promise 2), unless the store's documentation says
+    what durability it was set to instead.
+
+    Attributes:
+        capabilities: of `processes` (several processes may share it), `durable` (survives them all), `hosts` (spans
+            machines). Closed by default.
+        url: what `--store` would say, without a password.
+    """
+
+    capabilities: ClassVar[frozenset[str]] = frozenset()
+    url: str
+
+    @abstractmethod
+    def add(self, new: Sequence[NewJob], *, now: datetime) -> list[Job]:
+        """Store jobs, all or none of them.
+
+        Raises:
+            DuplicateJob: naming every id that is taken or comes twice; nothing was stored.
+        """
+
+    @abstractmethod
+    def claim(
+        self, worker: Presence, *, wanted: Wanted, limit: int, now: datetime, ended: Sequence[Ended] = ()
+    ) -> Claimed:
+        """Record what ended, then claim up to `limit` due jobs: one transaction, one sync, durable on return.
+
+        Claimed are, of the wanted `pending` and `failed` jobs with `run_at <= now`, those first by priority (high
+        first), `run_at`, sequence. A job with `ALONE_LOSSES` losses or more is claimed only as the single claim of a
+        call, and only where it comes first; later ones wait.
+        An ended claim applies only while its job is `processing` with that run and that worker; what is applied is
+        `lifecycle.settled(stored, change)`, since a cancel may have been asked for meanwhile.
+        """
+
+    def finish(self, worker: Presence, ended: Sequence[Ended], *, now: datetime) -> Sequence[Claim]:
+        """Record what ended, and claim nothing; the claims that the fencing rule refused."""
+        return self.claim(worker, wanted=Wanted(), limit=0, now=now, ended=ended).refused
+
+    @abstractmethod
+    def held(self, worker: Presence) -> list[Job]:
+        """The jobs that are `processing` with this worker, as stored now; cheap enough to ask every second."""
+
+    @abstractmethod
+    def change(self, before: Job, change: Change, *, now: datetime) -> Job:
+        """Apply `change` if the stored job still has `before.rev`; the job after it.
+
+        Raises:
+            JobNotFound: it was deleted.
+            JobChanged: its `rev` differs.
+        """
+
+    @abstractmethod
+    def get(self, job_id: str) -> Job:
+        """The job of this whole id.
+
+        Raises:
+            JobNotFound: there is none.
+        """
+
+    @abstractmethod
+    def find(self, query: Query) -> Iterator[Job]:
+        """The matching jobs: processing, waiting in claim order, dead, then finished ones latest first.
+
+        What is found is the state at one moment, the call's; nothing comes twice.
+        """
+
+    @abstractmethod
+    def counts(self, *, now: datetime) -> Counts:
+        """How many jobs there are by queue and state, and which queues are paused, without reading every job."""
+
+    @abstractmethod
+    def next_due(self, wanted: Wanted, *, now: datetime) -> datetime | None:
+        """The earliest moment at which `claim(wanted)` could return something; at most `now` if at once."""
+
+    @abstractmethod
+    def pause(self, queue: str, paused: bool, *, reason: str = "", now: datetime) -> None:
+        """Pause or resume a queue, whether or not it has jobs yet."""
+
+    @abstractmethod
+    def delete(self, jobs: Sequence[Job]) -> list[str]:
+        """Delete those that still have the `rev` given and are not `processing`; the ids deleted."""
+
+    @abstractmethod
+    def prune(self, *, states: frozenset[State], before: datetime, limit: int) -> list[str]:
+        """Delete up to `limit` jobs in these (ended) states last updated before then; the ids deleted."""
+
+    @abstractmethod
+    def join(self, info: WorkerInfo) -> Presence:
+        """Become a member as this worker: from here on others see it, and see when it is gone."""
+
+    @abstractmethod
+    def report(self, worker: Presence, info: WorkerInfo) -> None:
+        """Replace what is told of a member (state, running jobs, progress); not durable."""
+
+    @abstractmethod
+    def workers(self) -> list[WorkerInfo]:
+        """The live members, the oldest first."""
+
+    @abstractmethod
+    def lost(self, *, now: datetime) -> list[tuple[WorkerInfo, list[Claim]]]:
+        """The members that are gone without having left and what they still hold, the oldest first."""
+
+    @abstractmethod
+    def forget(self, worker: WorkerInfo) -> None:
+        """Remove what is kept of a lost member, once nothing of it runs and none of its claims is left."""
+
+    @abstractmethod
+    def watch(self, wake: Callable[[], None]) -> bool:
+        """From the return of this until `close`, call `wake` when a job may have become claimable, a held one may
+        have been asked to stop, or a member may have gone. False: cannot watch, poll instead.
+
+        `wake` comes from any thread, does not block, and may come for nothing.
+        """
+
+    @abstractmethod
+    def check(self) -> list[str]:
+        """What is wrong with the stored data, one sentence each; reads everything."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free everything. The handle is not used again."""

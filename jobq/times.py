@@ -1,0 +1,131 @@
+"""Instants and durations as text: RFC 3339 with milliseconds for files and JSON, `1h30m` for people.
+
+Everything jobq stores has a resolution of one millisecond. The written form of an instant has a fixed width, so
+the texts of two instants sort as the instants do.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from jobq.errors import InvalidInput
+
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+")
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
+_CLOCK = re.compile(r"(?:(today|tomorrow)\s+)?(\d{1,2}):(\d{2})(?::(\d{2}))?")
+MAX_DURATION = timedelta(days=36500)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def floor_ms(moment: datetime) -> datetime:
+    """`moment` without what is below a millisecond."""
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+def ceil_ms(moment: datetime) -> datetime:
+    """The first whole millisecond that is not before `moment`."""
+    floor = floor_ms(moment)
+    return floor if floor == moment else floor + _MILLISECOND
+
+
+def format_time(moment: datetime) -> str:
+    """An aware UTC datetime as `2026-07-11T20:57:58.316Z`."""
+    return moment.isoformat(timespec="milliseconds")[:23] + "Z"
+
+
+def parse_time(text: str) -> datetime:
+    """An instant as written by `format_time` (or any RFC 3339 form of UTC), as an aware UTC datetime.
+
+    Raises:
+        ValueError: the text is no such instant.
+    """
+    return datetime.fromisoformat(text)
+
+
+def parse_instant(field: str, value: object) -> datetime:
+    """An RFC 3339 instant with an offset, from a person or a program, as an aware UTC datetime.
+
+    Raises:
+        InvalidInput: not a string, unparsable, naive, or outside of what can be stored.
+    """
+    rule = "must be an RFC 3339 time with an offset, as 2026-07-11T20:57:58Z"
+    if not isinstance(value, str) or len(value) < 16:
+        raise InvalidInput(field, value, rule)
+    try:
+        moment = datetime.fromisoformat(value)
+        if moment.tzinfo is None:
+            raise InvalidInput(field, value, f"has no offset; it {rule}")
+        return ceil_ms(moment.astimezone(UTC))
+    except (ValueError, OverflowError):
+        raise InvalidInput(field, value, rule) from None
+
+
+def parse_at(field: str, value: str, now: datetime) -> datetime:
+    """What a person means by `03:00`, `tomorrow 03:00` (local time) or an RFC 3339 instant; never a past clock time.
+
+    Raises:
+        InvalidInput: none of these.
+    """
+    match = _CLOCK.fullmatch(value.strip())
+    if match is None:
+        return parse_instant(field, value)
+    day, hour, minute, second = match.groups()
+    try:
+        local = now.astimezone().replace(
+            hour=int(hour), minute=int(minute), second=int(second or 0), microsecond=0, tzinfo=None
+        )
+    except ValueError:
+        raise InvalidInput(field, value, "is no time of day") from None
+    if day == "tomorrow" or (day is None and local.astimezone() <= now):
+        local += timedelta(days=1)
+    return local.astimezone(UTC)
+
+
+def parse_duration(field: str, value: str) -> timedelta:
+    """`90`, `1.5s`, `10m`, `1h30m`, `2d` as a timedelta; a number alone is seconds.
+
+    Raises:
+        InvalidInput: none of these, negative, or longer than 100 years.
+    """
+    text = value.strip().replace(" ", "")
+    if _DURATION.fullmatch(text):
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    elif re.fullmatch(r"\d+(?:\.\d+)?", text):
+        seconds = float(text)
+    else:
+        raise InvalidInput(field, value, "must be a duration, as 90, 1.5s, 10m, 1h30m or 2d")
+    return duration_of(field, value, seconds)
+
+
+def duration_of(field: str, value: object, seconds: float) -> timedelta:
+    """`seconds` as a timedelta of whole milliseconds, rounded up.
+
+    Raises:
+        InvalidInput: negative, not finite, or longer than 100 years.
+    """
+    if not 0 <= seconds <= MAX_DURATION.total_seconds():
+        raise InvalidInput(field, value, "must be at least 0 and at most 100 years")
+    return timedelta(milliseconds=-int(-seconds * 1000 // 1))
+
+
+def format_duration(duration: timedelta) -> str:
+    """A duration for people: `0.25s`, `8s`, `1m30s`, `2h5m`, `3d4h`; the two largest units at most."""
+    seconds = duration.total_seconds()
+    if seconds < 10:
+        return f"{seconds:.3g}s"
+    rest, parts = round(seconds), []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count}{unit}")
+        elif parts:
+            break
+    return "".join(parts[:2])
+
+
+def seconds_of(duration: timedelta) -> float | int:
+    """A duration as JSON has it: seconds, a whole number where it is one."""
+    seconds = duration.total_seconds()
+    return int(seconds) if seconds.is_integer() else seconds
