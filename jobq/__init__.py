@@ -56,9 +56,35 @@ _HOMES = {
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [  # noqa: PLE0604 - the names of the table above
+__all__ = [
+    "Attempt",
+    "Backoff",
+    "Conflict",
+    "Context",
+    "DuplicateJob",
+    "Event",
+    "EventKind",
+    "Executor",
+    "InvalidInput",
+    "Job",
+    "JobNotFound",
+    "JobqError",
+    "Kind",
+    "NotFound",
+    "Option",
+    "Outcome",
+    "PluginError",
+    "Provider",
+    "Queue",
+    "Recovered",
+    "Running",
+    "Settings",
+    "State",
+    "Store",
+    "StoreError",
+    "WrongState",
+    "hookimpl",
     "__version__",
-    *_MODULES,
 ]
 
 

@@ -9,9 +9,14 @@ from abc import ABC, abstractmethod
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from jobq.times import MAX_DURATION
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jobq.clock import Random
     from jobq.executor import Outcome
+    from jobq.settings import Settings
 
 
 class Backoff(ABC):
@@ -40,3 +45,29 @@ def exponential(
     if jitter:
         seconds = seconds / 2 + seconds / 2 * random.random()
     return timedelta(seconds=seconds)
+
+
+def guarded(
+    backoff: Backoff, name: str, settings: Settings, random: Random, warn: Callable[[str], None]
+) -> Callable[[int, Outcome], timedelta | None]:
+    """Ask `backoff` for each wait; where it raises or answers nonsense, say so by `name` and use the default formula."""
+
+    def delay(attempt: int, outcome: Outcome) -> timedelta | None:
+        try:
+            wait: object = backoff.delay(attempt=attempt, outcome=outcome, random=random)
+            if wait is None or (isinstance(wait, timedelta) and timedelta() <= wait <= MAX_DURATION):
+                return wait
+            problem = f"answered {wait!r}"
+        except Exception as error:
+            problem = f"failed: {type(error).__name__}: {error}"
+        warn(f"backoff {name} {problem}; the default formula is used instead")
+        return exponential(
+            attempt=attempt,
+            initial=settings["backoff-initial"],
+            base=settings["backoff-base"],
+            cap=settings["backoff-cap"],
+            jitter=settings["backoff-jitter"],
+            random=random,
+        )
+
+    return delay

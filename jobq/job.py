@@ -173,7 +173,8 @@ class Job:
             record[name] = value if write is None or value is None else write(value)
             if name == "max_attempts":
                 record["max_retries"] = value
-        return record | self.extra
+        record.update(self.extra)
+        return record
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> Job:

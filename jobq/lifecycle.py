@@ -114,10 +114,15 @@ def cancel(job: Job, *, now: datetime) -> Change | None:
     if job.state in WAITING:
         return Change({"state": State.CANCELLED, "finished_at": now})
     if job.state is State.PROCESSING:
-        return None if job.cancel_requested_at else Change({"cancel_requested_at": now})
+        return None if job.cancel_requested_at else ask(now)
     if job.state is State.CANCELLED:
         return None
     raise WrongState(job.id, job.state, "cancel", ("waiting", "running"))
+
+
+def ask(now: datetime) -> Change:
+    """A running job is asked to stop."""
+    return Change({"cancel_requested_at": now})
 
 
 def retry(job: Job, *, now: datetime) -> Change | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,10 +18,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_GET_CHILD_SUBREAPER = 37
+
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process. `start_time` is in clock ticks since boot; `dead` means a zombie or less."""
+    """One process. `start_time` is in clock ticks since boot; `dead` means a zombie or less.
+
+    One whose first thread has ended while others go on is shown as a zombie and is none.
+    """
 
     pid: int
     parent: int
@@ -51,7 +58,31 @@ def process(pid: int) -> Process | None:
     except OSError:
         return None
     fields = stat[stat.rindex(b")") + 2 :].split()
-    return Process(pid, int(fields[1]), int(fields[3]), int(fields[19]), fields[0] in (b"Z", b"X"))
+    dead = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
+    return Process(pid, int(fields[1]), int(fields[3]), int(fields[19]), dead)
+
+
+def become_subreaper() -> bool:
+    """Make this process the one that adopts its orphaned descendants; False where the system has no such thing.
+
+    They are its children from then on: it can find them all, and has to reap them.
+    """
+    import ctypes
+
+    if sys.platform != "linux":
+        return False
+    return bool(ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def is_subreaper() -> bool:
+    """Whether this process adopts its orphaned descendants."""
+    import ctypes
+
+    if sys.platform != "linux":
+        return False
+    answer = ctypes.c_int(0)
+    done = ctypes.CDLL(None).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0) == 0
+    return done and bool(answer.value)
 
 
 def all_processes() -> Iterator[Process]:
@@ -61,11 +92,11 @@ def all_processes() -> Iterator[Process]:
             yield found
 
 
-def carries(pid: int, marker: bytes) -> bool:
-    """Whether the process was started with exactly this `NAME=value` in its environment (False where unreadable)."""
+def carries(pid: int, *markers: bytes) -> bool:
+    """Whether the process was started with each `NAME=value` in its environment (False where unreadable)."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return marker in file.read().split(b"\0")
+            return set(markers) <= set(file.read().split(b"\0"))
     except OSError:
         return False
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from jobq.clock import Clock
+    from jobq.handlers import Handler
     from jobq.settings import Settings
 
 T = TypeVar("T")
@@ -23,12 +24,14 @@ class Context:
         home: the home directory; it exists, is private, and may be written to.
         url: for a store: what stands behind the scheme in its URL ("" where nothing does).
         clock: the clock to use.
+        handlers: the installed handlers by name; fixed for the life of the process.
         warn: tells the user one sentence; for trouble that is no error.
     """
 
     home: Path
     url: str
     clock: Clock
+    handlers: Mapping[str, Handler]
     warn: Callable[[str], None]
 
 

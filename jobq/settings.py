@@ -6,7 +6,6 @@ default. Keys are written with hyphens or underscores alike. What is `live` is r
 
 from __future__ import annotations
 
-import difflib
 import os
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -207,6 +206,8 @@ class Settings:
         """
         name = self._names.get(key.replace("_", "-").lower())
         if name is None:
+            import difflib
+
             near = difflib.get_close_matches(key.replace("_", "-"), self._names, n=3)
             raise UnknownKey(key, f"did you mean {' or '.join(near)}?" if near else "")
         return name

@@ -55,10 +55,17 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The answer of `Store.claim`: the new claims, and those of the ended ones that the fencing rule refused."""
+    """The answer of `Store.claim`.
+
+    Attributes:
+        claims: the new claims.
+        refused: those of the ended ones that the fencing rule refused: they changed nothing.
+        cancelled: those of the ended ones that a cancel request, made meanwhile, turned into `cancelled`.
+    """
 
     claims: Sequence[Claim]
     refused: Sequence[Claim]
+    cancelled: Sequence[Claim] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""placeholder"""
+"""The bundled plugin `log`."""

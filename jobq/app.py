@@ -1,0 +1,232 @@
+"""The composition root: the one place where settings, plugins, store, executor and the rest meet.
+
+Everything is made when it is first asked for, so that a command pays only for what it uses.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from jobq.clock import Clock, SystemClock
+from jobq.errors import InvalidInput, NotSupported, PluginError
+from jobq.home import locate
+from jobq.notify import Notifications
+from jobq.plugincache import PluginCache
+from jobq.plugins import Plugins
+from jobq.providers import Context
+from jobq.settings import KERNEL_OPTIONS, Settings, config_reader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from jobq.clock import Random
+    from jobq.executor import Executor
+    from jobq.handlers import Handler
+    from jobq.job import Job
+    from jobq.queue import Queue
+    from jobq.recovery import Recovery
+    from jobq.store import Store
+    from jobq.worker import Worker
+
+CONFIG_NAME = "config.toml"
+
+
+def _warn(message: str) -> None:
+    print(f"jobq: {message}", file=sys.stderr)  # noqa: T201 - where a program handed in nothing better
+
+
+class App:
+    """One process's jobq.
+
+    Args:
+        home: the home directory asked for, or None.
+        flags: settings given by the caller, as text; they go before all others.
+        plugins: what `-p` said: `NAME`, `./file.py`, `no:NAME`.
+        environ: the environment.
+        clock: the time.
+        warn: hears of trouble that is no error.
+
+    Raises:
+        NotSupported: the platform cannot keep the promises.
+        UnsafeHome: the home is not ours alone, or not trusted.
+    """
+
+    def __init__(
+        self,
+        *,
+        home: str | None = None,
+        flags: Mapping[str, str] | None = None,
+        plugins: Sequence[str] = (),
+        environ: Mapping[str, str] = os.environ,
+        clock: Clock | None = None,
+        warn: Callable[[str], None] = _warn,
+    ) -> None:
+        if os.name != "posix":
+            raise NotSupported("jobq needs Linux or macOS: it relies on their file locks and process groups")
+        self.home = locate(home, environ, os.getcwd())
+        self.clock = clock or SystemClock()
+        self.warn = warn
+        self._flags = dict(flags or {})
+        self._asked = tuple(plugins)
+        self._environ = environ
+        self._home_exists = self.home.exists()
+
+    @cached_property
+    def plugins(self) -> Plugins:
+        """The plugins; those that cannot be loaded are told once."""
+        # What is blocked must be known before any plugin is, so this one setting is read with the kernel's table alone.
+        kernel = Settings(KERNEL_OPTIONS, self._read_config, environ=self._environ, flags=self._kernel_flags())
+        blocked = [*kernel["plugins.block"], *(name[3:] for name in self._asked if name.startswith("no:"))]
+        asked = [name for name in self._asked if not name.startswith("no:")]
+        cache = PluginCache(self.home.path) if self._home_exists else None
+        plugins = Plugins(cache=cache, blocked=blocked, asked=asked)
+        for problem in plugins.problems:
+            if kernel["plugins.strict"]:
+                raise PluginError(problem)
+            self.warn(problem)
+        return plugins
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings in force, those of plugins too."""
+        options = (*KERNEL_OPTIONS, *self.plugins.options())
+        settings = Settings(options, self._read_config, environ=self._environ, flags=self._flags)
+        if settings.unknown:
+            self.warn(f"{self.config_path}: no setting {', '.join(settings.unknown)}; `jobq config list` shows all")
+        return settings
+
+    @property
+    def config_path(self) -> str:
+        """Where config.toml is, or would be."""
+        return str(self.home.path / CONFIG_NAME)
+
+    @cached_property
+    def handlers(self) -> Mapping[str, Handler]:
+        """The installed handlers by name; config.toml's go before those of distributions."""
+        from jobq.handlers import Handler
+
+        configured = {
+            name: Handler(name=name, target=target, distribution=CONFIG_NAME)
+            for name, target in self.settings.handlers.items()
+        }
+        return {**self.plugins.handlers, **configured}
+
+    @cached_property
+    def store(self) -> Store:
+        """The chosen store.
+
+        Raises:
+            PluginError: nobody offers it.
+            StoreError: it cannot be used.
+        """
+        scheme, colon, url = self.settings["store"].partition(":")
+        if not scheme:
+            raise InvalidInput("store", self.settings["store"], "must begin with a store's name and a colon, as json:")
+        return self._made("store", scheme, url if colon else "")  # type: ignore[no-any-return]
+
+    @cached_property
+    def executor(self) -> Executor:
+        """The chosen executor.
+
+        Raises:
+            PluginError: nobody offers it.
+        """
+        return self._made("executor", self.settings["executor"])  # type: ignore[no-any-return]
+
+    @cached_property
+    def notifications(self) -> Notifications:
+        """Whoever wants to hear of events."""
+        return Notifications(self.plugins.notifiers(), self.settings, self.warn)
+
+    def queue(self) -> Queue:
+        """The queue of this app."""
+        from jobq.queue import Queue
+
+        return Queue(self)
+
+    def recovery(self, wake: Callable[[], None] = lambda: None) -> Recovery:
+        """A recovery of lost workers."""
+        from jobq.recovery import Recovery
+
+        return Recovery(self.store, self.executor, self.settings, self.clock, self.notifications, wake)
+
+    def worker(
+        self,
+        *,
+        count: int = 1,
+        queues: Sequence[str] | None = None,
+        until: str | None = None,
+        name: str | None = None,
+        random: Random | None = None,
+        finished: Callable[[Job], None] | None = None,
+        note: Callable[[str], None] | None = None,
+    ) -> Worker:
+        """A worker of this queue, not yet running.
+
+        Args:
+            count: how many jobs it runs at most at once.
+            queues: the queues it serves; None: all.
+            until: None: until it is stopped; `idle`: while anything is due; `empty`: until nothing will be soon.
+            name: what people call it.
+            random: chance, for the backoff.
+            finished: called with each job after an attempt of it was recorded.
+            note: hears what a person at the worker's terminal should know.
+
+        Raises:
+            InvalidInput: the count is below 1.
+            PluginError: the executor or backoff is missing or broken.
+        """
+        from random import SystemRandom
+
+        from jobq.backoff import guarded
+        from jobq.worker import Worker
+
+        if count < 1:
+            raise InvalidInput("count", count, "must be at least 1")
+        self.create_home()
+        chosen = self.settings["backoff"]
+        delay = guarded(self._made("backoff", chosen), chosen, self.settings, random or SystemRandom(), self.warn)
+        return Worker(
+            self,
+            count=count,
+            queues=None if not queues else tuple(dict.fromkeys(queues)),
+            until=until,
+            name=name,
+            delay=delay,
+            finished=finished or (lambda job: None),
+            note=note or self.warn,
+        )
+
+    def create_home(self) -> None:
+        """Make the home if it is not there: before the first write."""
+        if not self._home_exists:
+            self.home.create()
+            self._home_exists = True
+
+    def close(self) -> None:
+        """Free everything that was made."""
+        made = self.__dict__
+        if "notifications" in made:
+            self.notifications.close()
+        for name in ("executor", "store"):
+            if name in made:
+                made.pop(name).close()
+
+    def _made(self, kind: str, name: str, url: str = "") -> Any:
+        provider = self.plugins.provider(kind, name)
+        handlers = self.handlers if kind == "executor" else {}
+        context = Context(home=self.home.path, url=url, clock=self.clock, handlers=handlers, warn=self.warn)
+        return provider.make(self.settings, context)
+
+    def _kernel_flags(self) -> dict[str, str]:
+        own = {name for option in KERNEL_OPTIONS for name in (option.name, *option.aliases)}
+        return {name: text for name, text in self._flags.items() if name.replace("_", "-") in own}
+
+    @cached_property
+    def _read_config(self) -> Callable[[], tuple[Mapping[str, Any], object]]:
+        if not self._home_exists:
+            return lambda: ({}, None)
+        return config_reader(self.home.path / CONFIG_NAME)

@@ -1,0 +1,145 @@
+"""The command line: `jobq`. One file a group of commands, each imported only when one of its commands runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from jobq import __version__
+from jobq.cli.base import GLOBAL_OPTIONS, Globals, describe_fault
+from jobq.errors import JobqError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_COMMANDS = {
+    "enqueue": "submit",
+    "add": "submit",
+    "worker": "work",
+    "status": "see",
+    "list": "see",
+    "show": "see",
+    "logs": "logs",
+    "wait": "see",
+    "cancel": "change",
+    "retry": "change",
+    "delete": "change",
+    "prune": "change",
+    "pause": "change",
+    "resume": "change",
+    "dlq": "change",
+    "config": "config",
+    "plugins": "install",
+    "handlers": "install",
+    "doctor": "install",
+    "init": "install",
+    "completion": "install",
+    "demo": "demo",
+}
+
+
+class Root(click.Group):
+    """The top command: finds core commands by name, then those of plugins."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The core commands in the order of a day's work, then those of plugins."""
+        return [*_COMMANDS, *sorted(self._plugin_commands(ctx))]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name, with its module imported; None where there is none."""
+        module = _COMMANDS.get(cmd_name)
+        if module is None:
+            return self._plugin_commands(ctx).get(cmd_name)
+        import importlib
+
+        command: click.Command = getattr(importlib.import_module(f"jobq.cli.{module}"), f"{cmd_name}_command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does; a command that does not exist is told with those it may have meant."""
+        name = args[0]
+        if self.get_command(ctx, name) is None:
+            import difflib
+
+            near = difflib.get_close_matches(name, self.list_commands(ctx), n=2)
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            ctx.fail(f"No such command {name!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def _plugin_commands(self, ctx: click.Context) -> dict[str, click.Command]:
+        try:
+            offered = ctx.ensure_object(Globals).app.plugins.commands()
+        except JobqError as error:
+            click.echo(f"jobq: {error}", err=True)
+            return {}
+        commands: dict[str, click.Command] = {}
+        for plugin, command in offered:
+            if command.name in _COMMANDS:
+                click.echo(f"jobq: plugin {plugin.title}: the core command {command.name!r} cannot be replaced", err=True)
+            elif command.name is not None:
+                commands[command.name] = command
+        return commands
+
+
+@click.group(
+    cls=Root,
+    params=list(GLOBAL_OPTIONS()),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+)
+@click.version_option(__version__, message="jobq %(version)s")
+@click.pass_context
+def root(ctx: click.Context) -> None:
+    """A durable background job queue for Python and the shell.
+
+    \b
+    jobq add -- CMD [ARG]...     enqueue a command
+    jobq worker start            run what is enqueued
+    jobq status                  see how it stands
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line with `args` (default: the process's own) and exit with its code."""
+    sys.exit(_run(sys.argv[1:] if args is None else list(args)))
+
+
+def _run(args: list[str]) -> int:
+    state = Globals()
+    try:
+        try:
+            answer: Any = root.main(args, "jobq", standalone_mode=False, obj=state)
+            code = answer if isinstance(answer, int) else 0
+        finally:
+            state.close()
+        sys.stdout.flush()
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.ClickException as error:
+        error.show()
+        return 1
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("", err=True)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads: end quietly, at exit too
+        return 0
+    except JobqError as error:
+        if state.debug:
+            raise
+        click.echo(f"jobq: {error}", err=True)
+        return error.exit_code
+    except Exception as error:
+        if state.debug:
+            raise
+        click.echo(f"jobq: {describe_fault(error, state)}", err=True)
+        return 70
+    return code

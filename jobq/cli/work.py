@@ -1,0 +1,258 @@
+"""`worker start`, `stop`, `list` and `logs`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from jobq.cli.base import Globals, Group, show_json, with_globals
+from jobq.cli.text import coloured, columns, local_time, one_line, safe
+from jobq.errors import NotFound, WorkerNotFound
+from jobq.job import State
+from jobq.presence import JOB_VARIABLES, WORKER_VARIABLE
+from jobq.times import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+    from jobq.job import Job
+    from jobq.store import WorkerInfo
+    from jobq.worker import Summary, Worker
+
+_NONE = timedelta(0)
+
+
+@click.group("worker", cls=Group, short_help="Start, stop and list workers.")
+def worker_command() -> None:
+    """Workers claim jobs and run them."""
+
+
+@worker_command.command("start", short_help="Run jobs, here or in the background.")
+@click.option("-n", "--count", type=click.IntRange(min=1), default=1, metavar="N", help="Jobs at once (1).")
+@click.option("-q", "--queue", "queues", multiple=True, metavar="NAME", help="Serve only this queue; may be given again.")
+@click.option("--until-idle", "until", flag_value="idle", help="End when nothing is due.")
+@click.option("--until-empty", "until", flag_value="empty", help="End when nothing is left that runs within 24 hours.")
+@click.option("--stop-grace", metavar="D", help="When stopped, let running jobs finish that long; default: without limit.")
+@click.option("--detach", is_flag=True, help="Start it in the background, and return when it works.")
+@click.option("--name", metavar="NAME", help="A name for people.")
+@click.option("--joined-fd", type=int, hidden=True)
+@with_globals
+def start(
+    state: Globals,
+    count: int,
+    queues: tuple[str, ...],
+    until: str | None,
+    stop_grace: str | None,
+    detach: bool,
+    name: str | None,
+    joined_fd: int | None,
+) -> int:
+    """Claim jobs and run up to N of them at once, until stopped.
+
+    Ctrl-C, TERM and HUP: finish what runs, claim nothing more. Again Ctrl-C, or QUIT: end the running jobs and hand
+    them back. A third Ctrl-C kills them.
+    """
+    if WORKER_VARIABLE in os.environ:
+        _leave_job()
+    if stop_grace is not None:
+        state.flags["stop-grace"] = stop_grace
+    if detach:
+        from jobq.cli.detach import detach_worker
+
+        return detach_worker(state)
+    from jobq.processes import become_subreaper
+
+    become_subreaper()
+    state.name_home()
+    worker = state.app.worker(
+        count=count, queues=queues or None, until=until, name=name, finished=_Lines(state.quiet), note=state.warn
+    )
+    stopper = _Stopper(worker)
+    stopper.install()
+
+    def joined(info: WorkerInfo) -> None:
+        if joined_fd is not None:
+            os.write(joined_fd, f"{info.id}\n".encode())
+            os.close(joined_fd)
+        served = "all queues" if info.queues is None else ", ".join(info.queues)
+        state.note(f"worker {info.name} (pid {info.pid}) serves {served}, {count} at once; Ctrl-C stops it")
+
+    summary = worker.run(joined)
+    state.note(_told(summary))
+    if summary.forced:
+        return 130 if stopper.last is signal.SIGINT else 143
+    return 0
+
+
+@worker_command.command("stop", short_help="Stop workers of this host.")
+@click.argument("workers", nargs=-1, metavar="[WORKER|PID]...")
+@click.option("--now", is_flag=True, help="End running jobs and hand them back, instead of letting them finish.")
+@click.option("--wait", is_flag=True, help="Return when the workers are gone.")
+@with_globals
+def stop(state: Globals, workers: tuple[str, ...], now: bool, wait: bool) -> int:
+    """Tell workers to finish what they run and end; all of this host's, or those named by id, name or pid."""
+    import socket
+
+    from jobq.processes import process, send
+
+    number = signal.SIGQUIT if now else signal.SIGTERM
+    here = [info for info in state.queue.workers() if info.host == socket.gethostname()]
+    chosen = here if not workers else [_named(here, name) for name in workers]
+    if not chosen:
+        state.note("no worker runs here")
+        return 0
+    for info in chosen:
+        found = process(info.pid)
+        if found is None or found.start_time != info.start_time or not send(found, number):
+            state.note(f"worker {info.pid} is gone already")
+        else:
+            state.note(f"Sent {number.name} to worker {info.pid}")
+    if wait:
+        _await_gone(state, {info.id for info in chosen})
+    return 0
+
+
+@worker_command.command("list", short_help="List the live workers.")
+@click.option("--json", "as_json", is_flag=True, help="Print their records.")
+@with_globals
+def list_(state: Globals, as_json: bool) -> None:
+    """List the live workers and what they run."""
+    workers = state.queue.workers()
+    if as_json:
+        show_json([info.record() for info in workers])
+        return
+    rows = [("ID", "NAME", "PID", "STATE", "RUNNING", "QUEUES", "SINCE")]
+    for info in workers:
+        running = ", ".join(item.job for item in info.running) or "-"
+        queues = "all" if info.queues is None else ",".join(info.queues)
+        busy = f"{len(info.running)}/{info.count} {running}"
+        rows.append((info.id, info.name, str(info.pid), info.state, busy, queues, local_time(info.started)))
+    if not workers:
+        state.note("no worker runs")
+        return
+    click.echo("\n".join(columns(rows, sys.stdout, flexible=4)))
+
+
+@worker_command.command("logs", short_help="Show what a detached worker said.")
+@click.argument("worker", required=False)
+@with_globals
+def logs(state: Globals, worker: str | None) -> None:
+    """Show the log of a detached worker: the one named by id, name or pid, or the latest."""
+    directory = state.app.home.path / "workers"
+    found = sorted(directory.glob("*.log"), key=lambda path: path.stat().st_mtime) if directory.is_dir() else []
+    if worker is not None:
+        ids = {info.id for info in state.queue.workers() if worker in (info.id, info.name, str(info.pid))} or {worker}
+        found = [path for path in found if path.stem in ids]
+    if not found:
+        raise NotFound("there is no log of " + (f"worker {one_line(worker)}" if worker else "a detached worker"))
+    click.echo(safe(found[-1].read_text(encoding="utf-8", errors="backslashreplace"), sys.stdout), nl=False)
+
+
+class _Stopper:
+    """Turns signals into what the worker is told; only sets flags and rings, as signal handlers must."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._interrupts = 0
+        self.last = signal.SIGTERM
+
+    def install(self) -> None:
+        """Take the signals over; a HUP that was ignored from the start (nohup) stays so."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+            signal.signal(number, self._heard)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, self._heard)
+
+    def _heard(self, number: int, frame: FrameType | None) -> None:
+        from jobq.worker import DRAIN, KILL, NOW
+
+        del frame
+        self.last = signal.Signals(number)
+        if number == signal.SIGINT:
+            self._interrupts += 1
+            self._worker.stop((DRAIN, NOW, KILL)[min(self._interrupts, 3) - 1])
+        else:
+            self._worker.stop(NOW if number == signal.SIGQUIT else DRAIN)
+
+
+class _Lines:
+    """Prints one line for each attempt that ended."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+
+    def __call__(self, job: Job) -> None:
+        if self._quiet:
+            return
+        try:
+            sys.stdout.write(_line(job))
+            sys.stdout.flush()
+        except OSError:  # the terminal is gone: the work goes on
+            self._quiet = True
+
+
+def _line(job: Job) -> str:
+    run = job.history[-1] if job.history else None
+    took = ""
+    if run is not None and run.started is not None:
+        took = f" after {format_duration(max(run.finished - run.started, _NONE))}"
+    when = local_time(job.updated_at)[11:]
+    told = coloured(job.state.value, job.state.value, sys.stdout)
+    if job.state is State.PENDING:
+        told = "handed back"
+    reason = ""
+    if job.state in (State.FAILED, State.DEAD):
+        reason = f": {(job.last_error or '').partition(chr(10))[0]}"
+    if job.state is State.FAILED:
+        wait = format_duration(max(job.run_at - job.updated_at, _NONE))
+        reason += f"; attempt {job.attempts + 1}/{job.max_attempts} in {wait}"
+    return f"{when}  {job.id}  {told}{took}{one_line(reason)}  [{one_line(job.what)[:100]}]\n"
+
+
+def _told(summary: Summary) -> str:
+    parts = [
+        f"{count} {name}"
+        for name, count in (
+            ("completed", summary.completed),
+            ("failed attempts", summary.failed),
+            ("dead", summary.dead),
+            ("cancelled", summary.cancelled),
+            ("handed back", summary.released),
+            ("discarded", summary.discarded),
+        )
+        if count or name == "completed"
+    ]
+    left = f"; {summary.left} left waiting" if summary.left else ""
+    return f"worker ended: {', '.join(parts)}{left}"
+
+
+def _named(workers: Sequence[WorkerInfo], name: str) -> WorkerInfo:
+    found = [info for info in workers if name in (info.id, info.name, str(info.pid))]
+    if not found:
+        raise WorkerNotFound(name)
+    return found[0]
+
+
+def _await_gone(state: Globals, ids: set[str]) -> None:
+    from jobq.clock import Wake
+
+    nothing = Wake()
+    while ids & {info.id for info in state.queue.workers()}:
+        state.app.clock.wait(nothing, 0.05)
+
+
+def _leave_job() -> None:
+    """A worker started from inside a job must not be taken for a part of it: start anew, without its marks.
+
+    The environment that others can see is fixed at exec, and inherited descriptors hold the outer worker's lock.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in JOB_VARIABLES}
+    os.closerange(3, os.sysconf("SC_OPEN_MAX") if os.sysconf("SC_OPEN_MAX") < 1 << 20 else 1 << 20)
+    os.execve(sys.executable, [sys.executable, "-m", "jobq", *sys.argv[1:]], environment)  # noqa: S606
+

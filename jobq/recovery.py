@@ -1,0 +1,125 @@
+"""Gives back the jobs of workers that are gone, once nothing of them runs any more (semantics: promises 4 to 6)."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jobq import lifecycle, processes
+from jobq.errors import Conflict, JobNotFound
+from jobq.events import Event, EventKind
+from jobq.executor import Recovered
+from jobq.job import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jobq.clock import Clock
+    from jobq.executor import Executor
+    from jobq.notify import Notifications
+    from jobq.settings import Settings
+    from jobq.store import Claim, Store, WorkerInfo
+
+FIRST_PAUSE, LAST_PAUSE = 1.0, 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class HeldUp:
+    """Jobs that cannot be given back, because something of their dead worker may still run."""
+
+    worker: WorkerInfo
+    jobs: tuple[str, ...]
+    why: str
+
+
+class Recovery:
+    """Looks for lost workers; ends what they left, in a thread for each, and gives back what they held.
+
+    Args:
+        wake: called when a thread has finished, so that `poll` is called again.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        executor: Executor,
+        settings: Settings,
+        clock: Clock,
+        notifications: Notifications,
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._store, self._executor, self._settings = store, executor, settings
+        self._clock, self._notifications, self._wake = clock, notifications, wake
+        self._boot = processes.boot_id()
+        self._threads: dict[str, threading.Thread] = {}
+        self._results: dict[str, Recovered] = {}
+        self._again: dict[str, tuple[float, float]] = {}
+        self.held_up: tuple[HeldUp, ...] = ()
+
+    def poll(self) -> int:
+        """Take one step and return at once; how many jobs were given back."""
+        given_back = 0
+        held_up = []
+        for worker, claims in self._store.lost(now=self._clock.now()):
+            recovered = self._results.pop(worker.id, None)
+            if recovered is not None and recovered.clean:
+                given_back += self._give_back(worker, claims)
+                self._again.pop(worker.id, None)
+                continue
+            if recovered is not None:
+                pause = min(LAST_PAUSE, 2 * self._again.get(worker.id, (0.0, FIRST_PAUSE / 2))[1])
+                self._again[worker.id] = (self._clock.monotonic() + pause, pause)
+                held_up.append(HeldUp(worker, tuple(claim.job.id for claim in claims), recovered.why))
+                continue
+            known = next((held for held in self.held_up if held.worker.id == worker.id), None)
+            if known is not None:
+                held_up.append(known)
+            if worker.id not in self._threads and self._clock.monotonic() >= self._again.get(worker.id, (0.0, 0.0))[0]:
+                self._start(worker)
+        self.held_up = tuple(held_up)
+        return given_back
+
+    def settle(self) -> tuple[HeldUp, ...]:
+        """Recover everything that can be, and return when that is done: what is still held up, and why."""
+        self.poll()
+        while threads := list(self._threads.values()):
+            for thread in threads:
+                thread.join()
+            self.poll()
+        return self.held_up
+
+    def _start(self, worker: WorkerInfo) -> None:
+        def work() -> None:
+            try:
+                result = self._executor.recover(worker)
+            except Exception as error:
+                result = Recovered(clean=False, why=f"looking for it failed: {type(error).__name__}: {error}")
+            self._results[worker.id] = result
+            del self._threads[worker.id]
+            self._wake()
+
+        thread = threading.Thread(target=work, name=f"jobq-recover-{worker.id}", daemon=True)
+        self._threads[worker.id] = thread
+        thread.start()
+
+    def _give_back(self, worker: WorkerInfo, claims: Sequence[Claim]) -> int:
+        now = self._clock.now()
+        counted = worker.boot_id == self._boot and worker.state != "draining"
+        given_back = 0
+        for claim in claims:
+            change = lifecycle.lost(claim, now=now, counted=counted, max_losses=self._settings["max-losses"])
+            change = lifecycle.settled(claim.job, change)
+            try:
+                job = self._store.change(claim.job, change, now=now)
+            except (Conflict, JobNotFound):  # another recoverer was faster, or a cancel came between: see the next poll
+                continue
+            given_back += 1
+            if self._notifications:
+                self._notifications.send(Event(_EVENTS.get(job.state, EventKind.LOST), job, claim.run, now))
+        if given_back == len(claims):
+            self._store.forget(worker)
+        return given_back
+
+
+_EVENTS = {State.DEAD: EventKind.DEAD, State.CANCELLED: EventKind.CANCELLED}

@@ -1,0 +1,311 @@
+"""Turns what a person or a program hands in into a new job, or refuses it with the field, the value and the rule.
+
+This is the one edge where job fields are checked; inside, nothing checks them again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from jobq.errors import InvalidInput
+from jobq.job import Job, new_id
+from jobq.store import NewJob
+from jobq.times import ceil_ms, duration_of, parse_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from jobq.settings import Settings
+
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}")
+QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,63}")
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,127}")
+MAX_DEPTH = 100
+META_LIMIT = 4096
+_CONDITION = re.compile(r"\d{1,3}-\d{1,3}|[A-Za-z_][\w.]*")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def loads(text: str | bytes) -> Any:
+    """Parse JSON as RFC 8259 has it: no duplicate keys, NaN, infinities, lone surrogates or NUL, nothing too deep.
+
+    Raises:
+        InvalidInput: it is none; the message says where.
+    """
+    try:
+        value = json.loads(
+            text.decode("utf-8") if isinstance(text, bytes) else text,
+            object_pairs_hook=_unique,
+            parse_constant=_constant,
+        )
+    except json.JSONDecodeError as error:
+        raise InvalidInput("", _excerpt(text), f"is no JSON: {error.msg} at character {error.pos + 1}") from None
+    except UnicodeDecodeError as error:
+        raise InvalidInput("", _excerpt(text), f"is no UTF-8 (byte {error.start + 1})") from None
+    except RecursionError:
+        raise InvalidInput("", _excerpt(text), f"is nested deeper than {MAX_DEPTH}") from None
+    except ValueError:  # an integer of thousands of digits
+        raise InvalidInput("", _excerpt(text), "holds an integer beyond 2^63") from None
+    check_json("", value)
+    return value
+
+
+def check_json(field: str, value: object, depth: int = 0) -> None:
+    """Check that a value is JSON that every reader understands alike.
+
+    Raises:
+        InvalidInput: a type JSON has not, a number or text that others would misread, or nested too deep.
+    """
+    if isinstance(value, str):
+        if "\0" in value or _SURROGATE.search(value):
+            raise InvalidInput(field, value, "must not hold NUL or lone surrogates")
+    elif value is None or isinstance(value, bool):
+        return
+    elif isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise InvalidInput(field, value, "is an integer beyond 2^63")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidInput(field, value, "is no finite number")
+    elif depth >= MAX_DEPTH:
+        raise InvalidInput(field, "…", f"is nested deeper than {MAX_DEPTH}")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise InvalidInput(field, key, "must be text: the keys of JSON objects are")
+            check_json(field or key, key, depth + 1)
+            check_json(field or key, item, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            check_json(field, item, depth + 1)
+    else:
+        raise InvalidInput(field, value, "must be JSON: objects, lists, text, numbers, true, false, null")
+
+
+def new_job(
+    spec: object, settings: Settings, *, now: datetime, handlers: Collection[str] | None, directory: str | None
+) -> NewJob:
+    """The job that `spec`, a JSON object or the same as Python values, asks for.
+
+    Args:
+        spec: the fields; `run_at` may be a datetime, `delay` and `timeout` timedeltas.
+        settings: where what is not said comes from.
+        now: the moment of enqueueing.
+        handlers: the handler names that are installed; None allows any.
+        directory: where a command runs that names no `cwd`, and what a relative `cwd` is relative to.
+
+    Raises:
+        InvalidInput: a rule is broken.
+    """
+    if not isinstance(spec, dict):
+        raise InvalidInput("", spec, "must be a JSON object")
+    for key in spec:
+        if key not in _FIELDS:
+            raise InvalidInput(str(key), spec[key], f"is no field of a job{_meant(str(key), _FIELDS)}")
+    _exactly_one(spec)
+    values: dict[str, Any] = {"max_attempts": settings["max-attempts"], "timeout": settings["timeout"]}
+    for key, value in spec.items():
+        name: str = _ALIASES.get(key, key)
+        if name != key and name in spec:
+            raise InvalidInput(key, value, f"and {name} are two names of one field; give one")
+        values[name] = _FIELDS[key](key, value)
+    if "run_at" in values and "delay" in values:
+        raise InvalidInput("delay", spec["delay"], "and run_at exclude one another")
+    delay: timedelta | None = values.pop("delay", None)
+    values["run_at"] = values.get("run_at") or (ceil_ms(now + delay) if delay else now)
+    if values.get("handler") is not None:
+        _check_handler_job(values, handlers, settings["payload-limit"])
+    else:
+        if "payload" in values:
+            raise InvalidInput("payload", spec["payload"], "is for handlers; a command has arguments and env")
+        values["cwd"] = os.path.join(
+            directory or os.sep, values.get("cwd") or ""
+        )  # join drops an absolute cwd's prefix
+        values["cwd"] = os.path.normpath(values["cwd"])
+    generated = "id" not in values
+    if generated:
+        values["id"] = new_id()
+    return NewJob(Job(created_at=now, updated_at=now, **values), generated)
+
+
+def _check_handler_job(values: Mapping[str, Any], handlers: Collection[str] | None, limit: int) -> None:
+    for field in ("cwd", "env"):
+        if field in values:
+            raise InvalidInput(field, values[field], "is for commands; a handler has a payload")
+    name: str = values["handler"]
+    if handlers is not None and name not in handlers:
+        near = _meant(name, handlers)
+        raise InvalidInput("handler", name, f"is not installed here{near}; `jobq handlers` lists what is")
+    if "payload" in values:
+        size = len(json.dumps(values["payload"], separators=(",", ":")))
+        if size > limit:
+            raise InvalidInput("payload", "…", f"has {size} bytes; the limit is {limit} (payload-limit)")
+
+
+def _exactly_one(spec: Mapping[Any, Any]) -> None:
+    if ("command" in spec) == ("handler" in spec):
+        what = "both" if "command" in spec else "neither"
+        raise InvalidInput("command", spec.get("command"), f"or handler: exactly one of the two, not {what}")
+
+
+def _matching(pattern: re.Pattern[str], rule: str) -> Callable[[str, object], str]:
+    def check(field: str, value: object) -> str:
+        if not isinstance(value, str) or not pattern.fullmatch(value):
+            raise InvalidInput(field, value, rule)
+        return value
+
+    return check
+
+
+def _text(field: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidInput(field, value, "must be a text that is not empty")
+    check_json(field, value)
+    return value
+
+
+def _command(field: str, value: object) -> str | tuple[str, ...]:
+    if isinstance(value, str):
+        if not value.strip():
+            raise InvalidInput(field, value, "is an empty command")
+        return _text(field, value)
+    if not isinstance(value, (list, tuple)) or not all(isinstance(word, str) for word in value):
+        raise InvalidInput(field, value, "must be a text (for a shell) or a list of texts (for none)")
+    if not value or not value[0].strip():
+        raise InvalidInput(field, value, "is an empty command")
+    check_json(field, list(value))
+    return tuple(value)
+
+
+def _integer(least: int, most: int) -> Callable[[str, object], int]:
+    def check(field: str, value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise InvalidInput(field, value, f"must be a whole number from {least} to {most}")
+        return value
+
+    return check
+
+
+def _run_at(field: str, value: object) -> datetime:
+    if isinstance(value, datetime):
+        value = value.isoformat()
+    return parse_instant(field, value)
+
+
+def _delay(field: str, value: object) -> timedelta:
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+        raise InvalidInput(field, value, "must be a number of seconds")
+    return duration_of(field, value, value)
+
+
+def _timeout(field: str, value: object) -> timedelta | None:
+    timeout = None if value is None else _delay(field, value)
+    if timeout is not None and not timeout:
+        raise InvalidInput(field, value, "must be more than 0 (null: no timeout)")
+    return timeout
+
+
+def _env(field: str, value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise InvalidInput(field, value, "must be an object of names and texts")
+    for name, text in value.items():
+        if not isinstance(name, str) or not name or "=" in name or not isinstance(text, str):
+            raise InvalidInput(f"{field}.{name}", text, "must be a text, and its name hold no =")
+    check_json(field, value)
+    return value
+
+
+def _tags(field: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise InvalidInput(field, value, "must be a list of texts")
+    check = _matching(NAME, "must be letters, digits and _.:@-, at most 128")
+    return tuple(dict.fromkeys(check(field, tag) for tag in value))
+
+
+def _meta(field: str, value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidInput(field, value, "must be an object")
+    check_json(field, value)
+    if len(json.dumps(value, separators=(",", ":"))) > META_LIMIT:
+        raise InvalidInput(field, "…", f"is larger than {META_LIMIT} bytes")
+    return value
+
+
+def _payload(field: str, value: object) -> Any:
+    check_json(field, value)
+    return value
+
+
+def _on_lost(field: str, value: object) -> str:
+    if value not in ("retry", "dead"):
+        raise InvalidInput(field, value, "must be retry or dead")
+    return str(value)
+
+
+def _conditions(field: str, value: object) -> tuple[str | int, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise InvalidInput(field, value, "must be a list")
+    for condition in value:
+        number = isinstance(condition, int) and not isinstance(condition, bool) and 0 <= condition <= 255
+        if not number and not (isinstance(condition, str) and _CONDITION.fullmatch(condition)):
+            raise InvalidInput(
+                field, condition, "must be an exit code, a range as 1-5, timeout, signal or the name of an exception"
+            )
+    return tuple(value)
+
+
+_FIELDS: dict[str, Callable[[str, Any], Any]] = {
+    "id": _matching(ID, "must be letters, digits and ._:@-, begin with a letter or digit, and be at most 128 long"),
+    "command": _command,
+    "handler": _matching(NAME, "must be letters, digits and _.:@-, at most 128"),
+    "payload": _payload,
+    "queue": _matching(
+        QUEUE, "must be letters, digits and ._:@-, begin with a letter or digit, and be at most 64 long"
+    ),
+    "priority": _integer(-1000, 1000),
+    "max_attempts": _integer(1, 2**31 - 1),
+    "max_retries": _integer(1, 2**31 - 1),
+    "run_at": _run_at,
+    "delay": _delay,
+    "timeout": _timeout,
+    "cwd": _text,
+    "env": _env,
+    "tags": _tags,
+    "meta": _meta,
+    "on_lost": _on_lost,
+    "retry_on": _conditions,
+    "no_retry_on": _conditions,
+}
+_ALIASES: dict[str, str] = {"max_retries": "max_attempts"}
+
+
+def _meant(word: str, words: Collection[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(word, words, n=2)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise InvalidInput(twice, found[twice], "comes twice in one object")
+    return found
+
+
+def _constant(name: str) -> Any:
+    raise InvalidInput("", name, "is no JSON number")
+
+
+def _excerpt(text: str | bytes) -> str:
+    shown = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else text
+    return shown if len(shown) <= 60 else shown[:59] + "…"

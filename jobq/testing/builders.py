@@ -1,0 +1,72 @@
+"""Makers of the records that tests need, with plain values for whatever a test does not care about."""
+
+from __future__ import annotations
+
+import socket
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from jobq import processes
+from jobq.job import Job, new_id
+from jobq.providers import Context
+from jobq.settings import KERNEL_OPTIONS, Settings
+from jobq.store import NewJob, WorkerInfo
+from jobq.testing.clock import START, FakeClock
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from jobq.clock import Clock
+    from jobq.handlers import Handler
+    from jobq.providers import Option
+
+
+def make_job(job_id: str | None = None, **fields: Any) -> Job:
+    """A pending job that runs `true` unless `fields` say otherwise, made and due at `START`."""
+    if "handler" not in fields:
+        fields.setdefault("command", "true")
+    return Job(id=job_id or new_id(), **{"created_at": START, "updated_at": START, "run_at": START} | fields)
+
+
+def new(*jobs: Job, generated: bool = False) -> list[NewJob]:
+    """`jobs` as `Store.add` takes them; `generated` promises that no id of theirs can be taken."""
+    return [NewJob(job, generated) for job in jobs]
+
+
+def make_info(worker_id: str | None = None, **fields: Any) -> WorkerInfo:
+    """A worker on this machine and boot that started at `START`; its pid is no process of anybody."""
+    worker_id = worker_id or new_id()
+    facts: dict[str, Any] = {
+        "name": worker_id[:8],
+        "host": socket.gethostname(),
+        "boot_id": processes.boot_id(),
+        "pid": 1 << 30,
+        "start_time": 0,
+        "started": START,
+        "version": "0",
+    }
+    return WorkerInfo(id=worker_id, **facts | fields)
+
+
+def make_settings(*options: Option, values: Mapping[str, Any] | None = None) -> Settings:
+    """Settings at their defaults but for `values`, which are written as in config.toml; no file, no environment.
+
+    `options` are those of plugins, beside jobq's own.
+    """
+    content = dict(values or {})
+    return Settings((*KERNEL_OPTIONS, *options), lambda: (content, None), environ={})
+
+
+def make_context(
+    home: Path, *, url: str = "", clock: Clock | None = None, handlers: Mapping[str, Handler] | None = None
+) -> Context:
+    """What `Provider.make` is given. A `warn` of the plugin becomes a Python warning."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return Context(
+        home=home,
+        url=url,
+        clock=clock or FakeClock(),
+        handlers=handlers or {},
+        warn=lambda sentence: warnings.warn(sentence, stacklevel=2),
+    )

@@ -1,0 +1,32 @@
+"""The backoff: jobq's own formula with the settings in force when it is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobq.backoff import Backoff, exponential
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from jobq.clock import Random
+    from jobq.executor import Outcome
+    from jobq.settings import Settings
+
+
+class ExponentialBackoff(Backoff):
+    """`min(backoff-cap, backoff-initial * backoff-base ** (attempt - 1))`, by `backoff-jitter` half of it random."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def delay(self, *, attempt: int, outcome: Outcome, random: Random) -> timedelta:
+        settings = self._settings
+        return exponential(
+            attempt=attempt,
+            initial=settings["backoff-initial"],
+            base=settings["backoff-base"],
+            cap=settings["backoff-cap"],
+            jitter=settings["backoff-jitter"],
+            random=random,
+        )

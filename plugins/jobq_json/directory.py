@@ -1,0 +1,260 @@
+"""The store's directory: its manifest as it is now, the writers' lock, the bell, and the first generation.
+
+A `Directory` keeps its descriptors open for as long as the store's handle lives, and notices when the manifest was
+replaced. Reading needs no lock and creates nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from typing import TYPE_CHECKING
+
+from jobq import files
+from jobq.errors import StoreLocked, StoreUnavailable, StoreUnreadable
+from jobq_json import manifest
+from jobq_json.lines import encode, seal, sound
+from jobq_json.manifest import NAME, WAY_OUT, Manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LOCK_LIMIT = 30.0
+"""Seconds after which a lock that another process holds is an error; nothing of jobq holds it for a second."""
+
+LOCK, COMPACT_LOCK, BELL = "queue.lock", "compact.lock", "bell"
+_NETWORK = frozenset(("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "fuse.sshfs"))
+
+
+def run_header(generation: int) -> bytes:
+    """The first line of a sorted run."""
+    return seal(encode({"jobq": "jobs", "format": manifest.FORMAT, "generation": generation})) + b"\n"
+
+
+def journal_header(generation: int, seq: int) -> bytes:
+    """The first line of a journal; `seq` is the number of the next job."""
+    return seal(encode({"jobq": "journal", "format": manifest.FORMAT, "generation": generation, "seq": seq})) + b"\n"
+
+
+class Directory:
+    """The store's directory.
+
+    Args:
+        path: where; it need not exist before something is written.
+        allow_network: whether a network file system is accepted.
+    """
+
+    def __init__(self, path: Path, *, allow_network: bool) -> None:
+        self.path = path
+        self._allow_network = allow_network
+        self._manifest: Manifest | None = None
+        self._version: tuple[int, int, int] | None = None
+        self._lock_fd = self._bell_fd = -1
+        self._checked = False
+
+    def current(self) -> Manifest | None:
+        """The manifest as it is now; None where nothing was ever stored here.
+
+        Raises:
+            StoreUnreadable: it is missing although there is data, or was there and is gone, or is damaged.
+            NewerFormat: a newer jobq wrote it.
+        """
+        path = self.path / NAME
+        try:
+            facts = os.stat(path, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            if self._version is not None:
+                raise StoreUnreadable(f"the store in {self.path} was removed or replaced while it was in use") from None
+            self._refuse_orphans()
+            return None
+        except OSError as error:
+            raise files.unavailable(error, path) from None
+        version = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
+        if version != self._version:
+            self._check()
+            with contextlib.suppress(FileNotFoundError):  # replaced this very moment: the next look finds it
+                self._manifest = manifest.read(self.content(NAME))
+                self._version = version
+        return self._manifest
+
+    def content(self, name: str) -> bytes:
+        """All of a file."""
+        with open(files.open_private(self.path / name, os.O_RDONLY), "rb") as file:
+            return file.read()
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[Manifest]:
+        """Hold the writers' lock; the manifest under it. The first time, the store is made.
+
+        Raises:
+            StoreLocked: somebody held the lock for longer than `LOCK_LIMIT`.
+            StoreUnavailable: the system refused.
+        """
+        if self._lock_fd < 0:
+            self._open_for_writing()
+        self._acquire()
+        try:
+            yield self.current() or self._create()
+        finally:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
+
+    def ring(self) -> None:
+        """Wake the workers that wait for something to do."""
+        try:
+            if self._bell_fd < 0:
+                self._bell_fd = files.open_private(self.path / BELL, os.O_WRONLY | os.O_CREAT)
+            os.pwrite(self._bell_fd, b"\n", 0)
+        except (OSError, StoreUnavailable):  # full or read-only: who waits looks again after its poll interval
+            return
+
+    def publish(self, new: Manifest, *, prepared: str | None = None) -> None:
+        """Make `new` the store's generation, durably. Everything it names is on the disk already.
+
+        Args:
+            new: the manifest.
+            prepared: the name of a file that holds it already, synced.
+        """
+        name = prepared or self.prepare(new)
+        try:
+            os.replace(self.path / name, self.path / NAME)
+            files.sync_directory(self.path)
+        except OSError as error:
+            raise files.unavailable(error, self.path / NAME) from None
+
+    def prepare(self, new: Manifest) -> str:
+        """Write a manifest beside the one in force, synced; the file's name."""
+        name = f".{NAME}.{os.getpid()}.new"
+        self.write(name, [new.dump()])
+        return name
+
+    def write(self, name: str, parts: list[bytes]) -> None:
+        """Write a new file, synced. What was left under its name is dropped."""
+        descriptor = files.open_private(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            for part in parts:
+                files.write_all(descriptor, part)
+            files.sync(descriptor)
+        except OSError as error:
+            raise files.unavailable(error, self.path / name) from None
+        finally:
+            os.close(descriptor)
+
+    def sweep(self, kept: frozenset[str]) -> None:
+        """Remove the data files that are not in `kept`, and manifests that never came into force."""
+        for name in self._data_files():
+            if name not in kept:
+                with contextlib.suppress(OSError):
+                    os.unlink(self.path / name)
+
+    def close(self) -> None:
+        """Free the descriptors."""
+        for descriptor in (self._lock_fd, self._bell_fd):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._lock_fd = self._bell_fd = -1
+
+    def _data_files(self) -> list[str]:
+        try:
+            names = os.listdir(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise files.unavailable(error, self.path) from None
+        ours = ("jobs-", "journal-", "done-", "damaged-", f".{NAME}.")
+        return [name for name in sorted(names) if name == NAME or name.startswith(ours)]
+
+    def _refuse_orphans(self) -> None:
+        """Raise where there is data without a manifest. A first generation that holds nothing is no data."""
+        for name in self._data_files():
+            if name == "jobs-1.jsonl":
+                header = run_header(1)
+            elif name == "journal-1.jsonl":
+                header = journal_header(1, 1)
+            elif name.startswith("."):
+                continue
+            else:
+                header = b""
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.getsize(self.path / name) > len(header) or not header.startswith(self.content(name)):
+                    if os.path.exists(self.path / NAME):
+                        return
+                    raise StoreUnreadable(f"the store's manifest, {self.path / NAME}, is missing; {WAY_OUT}")
+
+    def _check(self) -> None:
+        if self._checked:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            files.check_directory(self.path)
+            if not self._allow_network:
+                _refuse_network(self.path)
+            self._checked = True
+
+    def _open_for_writing(self) -> None:
+        files.private_directory(self.path)
+        self._check()
+        try:
+            self._lock_fd = files.open_private(self.path / LOCK, os.O_RDWR | os.O_CREAT)
+        except FileNotFoundError:
+            raise StoreUnavailable(f"{self.path} was removed while it was being opened") from None
+
+    def _acquire(self) -> None:
+        pause, end = 0.00005, 0.0
+        while True:
+            try:
+                fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                end = end or time.monotonic() + LOCK_LIMIT
+                if time.monotonic() > end:
+                    raise StoreLocked(f"another process has held {self.path / LOCK} for {LOCK_LIMIT:g} s") from None
+                time.sleep(pause)
+                pause = min(pause * 1.2, 0.005)
+            except OSError as error:
+                raise files.unavailable(error, self.path / LOCK) from None
+            else:
+                return
+
+    def _create(self) -> Manifest:
+        first = Manifest(generation=1, written="1970-01-01T00:00:00.000Z", size=len(run_header(1)))
+        self.write(BELL, [b"\n"])
+        self.write(first.jobs_file, [run_header(1)])
+        self.write(first.journal_file, [journal_header(1, 1)])
+        self.publish(first)
+        files.sync_directory(self.path.parent)
+        created = self.current()
+        if created is None:
+            raise StoreUnavailable(f"{self.path} was removed while the store was made")
+        return created
+
+
+def check_header(line: bytes, kind: str, name: str) -> None:
+    """Check the first line of a data file.
+
+    Raises:
+        StoreUnreadable: it is not the header of that kind of file.
+    """
+    if not sound(line) or not line.startswith(b'{"jobq":"%b",' % kind.encode()):
+        raise StoreUnreadable(f"{name} is damaged at its beginning; {WAY_OUT}")
+
+
+def _refuse_network(path: Path) -> None:
+    """Raise where the directory lies on a network file system: caches there break both locks and maps."""
+    device = os.stat(path).st_dev
+    if os.major(device) != 0:  # a disk of this machine
+        return
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                fields, _, rest = line.partition(" - ")
+                kind = rest.split(" ", 1)[0]
+                if fields.split(" ", 3)[2] == f"{os.major(device)}:{os.minor(device)}" and kind in _NETWORK:
+                    from jobq.errors import NotSupported
+
+                    raise NotSupported(
+                        f"{path} lies on a network file system ({kind}), where locks and maps cannot be trusted; "
+                        "JOBQ_ALLOW_NETWORK_FS=1 uses it all the same"
+                    )
+    except OSError:
+        return

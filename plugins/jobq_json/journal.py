@@ -1,0 +1,161 @@
+"""The journal of one generation: every change since its start, one line one atomic transaction, append-only.
+
+A line ends in `,"seq":N,"crc":"xxxxxxxx"}`, N being the number of the next job that is added, so that a writer needs
+only the last line to go on. Readers take no lock: they read up to the last line feed. Bytes behind it are a write
+under way, or one that was torn; the next writer cuts them off, unless they are a whole record.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from jobq import files
+from jobq.errors import StoreUnreadable
+from jobq_json.directory import check_header
+from jobq_json.lines import SUFFIX, seal, sound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jobq_json.directory import Directory
+    from jobq_json.manifest import Manifest
+
+_CHUNK = 1 << 22
+_TAIL = 1 << 16
+_JOBS_A_LINE = 1000
+
+
+class Journal:
+    """The journal that a manifest names.
+
+    Args:
+        directory: where it is.
+        manifest: the one that names it.
+
+    Raises:
+        FileNotFoundError: the generation is over, and its files are gone.
+    """
+
+    def __init__(self, directory: Directory, manifest: Manifest) -> None:
+        self.generation = manifest.generation
+        self.path = directory.path / manifest.journal_file
+        self._read_fd = files.open_private(self.path, os.O_RDONLY)
+        self._write_fd = -1
+        self._end, self._seq = -1, 0
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes, as it is now."""
+        return os.fstat(self._read_fd).st_size
+
+    def read(self, position: int) -> Iterator[tuple[bytes, int]]:
+        """The lines from a position on (without line feeds), each with the position behind it.
+
+        A last line without line feed is among them if it is whole. The header, at position 0, is checked and left
+        out.
+        """
+        left = b""
+        start = position
+        while chunk := os.pread(self._read_fd, _CHUNK, start + len(left)):
+            data = left + chunk
+            offset = 0
+            while (end := data.find(b"\n", offset)) >= 0:
+                line = data[offset:end]
+                offset = end + 1
+                if start + offset == len(line) + 1:
+                    check_header(line, "journal", self.path.name)
+                elif line:
+                    yield line, start + offset
+            start += offset
+            left = data[offset:]
+        if left and start > 0 and sound(left):
+            yield left, start + len(left)
+        elif start == 0:
+            check_header(left, "journal", self.path.name)
+
+    def tail(self) -> int:
+        """Under the lock: cut what is torn off the end; the sequence number of the next job."""
+        if self._write_fd < 0:
+            self._write_fd = files.open_private(self.path, os.O_RDWR | os.O_APPEND)
+        end = os.fstat(self._write_fd).st_size
+        if end == self._end:
+            return self._seq
+        lines = self._lines_from_end(end)
+        torn = next(lines)
+        if torn and sound(torn):
+            self._write(end, b"\n")
+            return self._after(end + 1, torn)
+        if torn:
+            end -= len(torn)
+            os.ftruncate(self._write_fd, end)
+        skipped = 0
+        for line in lines:
+            if sound(line):
+                return self._after(end, line) + skipped * _JOBS_A_LINE
+            skipped += 1
+        raise StoreUnreadable(f"{self.path} has no readable line")
+
+    def append(self, body: str, *, next_seq: int) -> int:
+        """Under the lock, after `tail`: write one record; the position behind it.
+
+        Args:
+            body: the text of its JSON object, with its closing brace, without `seq` and checksum.
+            next_seq: the number of the next job after this record.
+
+        Raises:
+            StoreUnavailable: nothing was written.
+        """
+        line = seal(f'{body[:-1]},"seq":{next_seq}}}') + b"\n"
+        self._write(self._end, line)
+        self._end += len(line)
+        self._seq = next_seq
+        return self._end
+
+    def sync(self) -> None:
+        """Bring what was appended to the disk.
+
+        Raises:
+            OSError: the disk failed; what is on it is unknown, and no later sync of this file says otherwise.
+        """
+        files.sync(self._write_fd)
+
+    def close(self) -> None:
+        """Free the descriptors."""
+        for descriptor in (self._read_fd, self._write_fd):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._read_fd = self._write_fd = -1
+
+    def _write(self, end: int, data: bytes) -> None:
+        """Append all of `data`, or restore the old end."""
+        try:
+            written = os.write(self._write_fd, data)
+            if written < len(data):
+                files.write_all(self._write_fd, data[written:])
+        except OSError as error:
+            self._end = -1
+            os.ftruncate(self._write_fd, end)
+            raise files.unavailable(error, self.path) from None
+
+    def _after(self, end: int, line: bytes) -> int:
+        body = line[:-SUFFIX]
+        self._end, self._seq = end, int(body[body.rindex(b'"seq":') + 6 :])
+        return self._seq
+
+    def _lines_from_end(self, end: int) -> Iterator[bytes]:
+        """What stands behind the last line feed (perhaps nothing), then the lines before it, backwards."""
+        data, start, size = b"", end, _TAIL
+        while True:
+            cut = data.rfind(b"\n")
+            if cut >= 0:
+                yield data[cut + 1 :]
+                data = data[:cut]
+            elif start == 0:
+                yield data
+                return
+            else:
+                size = min(size, start)
+                start -= size
+                data = os.pread(self._read_fd, size, start) + data
+                size *= 4

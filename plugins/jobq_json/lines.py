@@ -1,0 +1,118 @@
+"""One line of a store file: compact JSON that ends in its own checksum.
+
+Every line ends in `,"crc":"xxxxxxxx"}`, the crc32 of the bytes before, in hexadecimal. A job's line begins with what
+is needed to place the job without parsing the rest, in a fixed order:
+
+    {"id":"…","seq":7,"run_at":"…","state":"pending","queue":"default","priority":0,"losses":0[,"handler":"…"],…
+
+Ids and queue names need no escapes, so an id can be searched for in raw bytes. Everything is ASCII: json escapes the
+rest.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from jobq.job import Job
+from jobq.times import format_time
+
+SUFFIX = 18
+"""The length of what the checksum adds to a line."""
+
+encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, allow_nan=False).encode
+_scan = json.JSONDecoder().scan_once
+
+_PLACED = ("id", "run_at", "state", "queue", "priority", "losses", "handler")
+_HEAD = re.compile(
+    rb'\{"id":"([^"]+)","seq":(\d+),"run_at":"([^"]+)","state":"([a-z]+)","queue":"([^"]+)","priority":(-?\d+)'
+    rb',"losses":(\d+)(?:,"handler":("(?:[^"\\]|\\.)*"))?[,}]'
+)
+
+
+class Head(NamedTuple):
+    """What a job's line begins with. `run_at` is the written form, which sorts as the instants do."""
+
+    id: str
+    seq: int
+    run_at: str
+    state: str
+    queue: str
+    priority: int
+    losses: int
+    handler: str | None
+
+
+def seal(text: str) -> bytes:
+    """The line of a JSON object's text (with its closing brace, without line feed), checksum added, no line feed."""
+    body = text[:-1].encode("ascii")
+    return b'%b,"crc":"%08x"}' % (body, crc32(body))
+
+
+def sound(line: bytes) -> bool:
+    """Whether a line (without line feed) is what was written: its checksum fits."""
+    if len(line) <= SUFFIX:
+        return False
+    return line[-SUFFIX:] == b',"crc":"%08x"}' % crc32(memoryview(line)[:-SUFFIX])
+
+
+def parse(line: bytes) -> dict[str, Any] | None:
+    """The object of a line, without its checksum; None where the line is damaged or holds no object."""
+    if not sound(line):
+        return None
+    try:
+        record, end = _scan(line.decode("ascii"), 0)
+    except (StopIteration, ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict) or end != len(line):
+        return None
+    record.pop("crc", None)
+    return record
+
+
+def job_line(job: Job, seq: int) -> bytes:
+    """The line of a job (without line feed)."""
+    record = job.record()
+    for name in _PLACED:
+        record.pop(name, None)
+    handler = "" if job.handler is None else f',"handler":{encode(job.handler)}'
+    head = (
+        f'{{"id":"{job.id}","seq":{seq},"run_at":"{format_time(job.run_at)}","state":"{job.state}",'
+        f'"queue":"{job.queue}","priority":{job.priority},"losses":{job.losses}{handler}'
+    )
+    return seal(f"{head},{encode(record)[1:]}" if record else head + "}")
+
+
+def head_of(line: bytes) -> Head | None:
+    """The beginning of a job's line; None where it has none. Says nothing about the rest of the line."""
+    match = _HEAD.match(line)
+    if match is None:
+        return None
+    job_id, seq, run_at, state, queue, priority, losses, handler = match.groups()
+    try:
+        return Head(
+            job_id.decode("ascii"),
+            int(seq),
+            run_at.decode("ascii"),
+            state.decode("ascii"),
+            queue.decode("ascii"),
+            int(priority),
+            int(losses),
+            None if handler is None else _scan(handler.decode("ascii"), 0)[0],
+        )
+    except (ValueError, StopIteration):
+        return None
+
+
+def job_of(line: bytes) -> Job | None:
+    """The job of a line; None where the line is damaged or holds no job."""
+    record = parse(line)
+    if record is None:
+        return None
+    record.pop("seq", None)
+    try:
+        return Job.from_record(record)
+    except (KeyError, ValueError, TypeError):
+        return None

@@ -1,0 +1,58 @@
+"""A data file mapped into memory, and the jobs of its lines."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import TYPE_CHECKING
+
+from jobq import files
+from jobq.errors import StoreUnreadable
+from jobq_json.directory import check_header
+from jobq_json.manifest import WAY_OUT
+
+if TYPE_CHECKING:
+    from jobq_json.directory import Directory
+
+
+class Mapped:
+    """The first `size` bytes of a data file: a header line, then one job a line. They never change.
+
+    The map is freed when nothing refers to it any more; whoever iterates keeps it.
+
+    Args:
+        directory: where the file is.
+        name: its name.
+        kind: what its header says it is.
+        size: how many of its bytes are data.
+
+    Raises:
+        FileNotFoundError: the generation is over, and its files are gone.
+        StoreUnreadable: the file is truncated, or something else.
+    """
+
+    def __init__(self, directory: Directory, name: str, kind: str, size: int) -> None:
+        self.name, self.size = name, size
+        descriptor = files.open_private(directory.path / name, os.O_RDONLY)
+        try:
+            if os.fstat(descriptor).st_size < size:
+                raise StoreUnreadable(f"{directory.path / name} is truncated; {WAY_OUT}")
+            self.data = mmap.mmap(descriptor, size, prot=mmap.PROT_READ)
+        except OSError as error:
+            raise files.unavailable(error, directory.path / name) from None
+        finally:
+            os.close(descriptor)
+        self.first = self.data.find(b"\n") + 1
+        check_header(self.data[: max(0, self.first - 1)], kind, name)
+
+    def line(self, offset: int) -> tuple[bytes, int]:
+        """The line at an offset (without line feed), and the offset behind it."""
+        end = self.data.find(b"\n", offset)
+        if end < 0:
+            end = self.size
+        return self.data[offset:end], min(end + 1, self.size)
+
+    def line_before(self, offset: int) -> tuple[bytes, int]:
+        """The line that ends right before `offset` (without line feed), and its own offset."""
+        start = self.data.rfind(b"\n", 0, offset - 1) + 1
+        return self.data[start : offset - 1], start

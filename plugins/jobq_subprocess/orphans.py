@@ -1,0 +1,95 @@
+"""The processes that this one has adopted as child subreaper: whether there are any, and reaping them.
+
+Children that other parts of this process have started look the same to the kernel. Those are never touched: one is
+reaped only if it is known to be of an attempt (by its session, or because it was seen alive in an attempt's tree), or
+if it has led a session of its own and lain dead for `UNCLAIMED` seconds without anybody asking for it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from jobq import processes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jobq.processes import Process
+
+UNCLAIMED = 5.0
+
+
+class Orphans:
+    """What this process has adopted. Used from several threads.
+
+    Attributes:
+        adopting: whether it is a child subreaper and the system lists its children.
+    """
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        # Orphans come to the first thread, and what this package starts is started in others
+        self._list = f"/proc/self/task/{self._pid}/children"
+        self.adopting = os.path.exists(self._list) and processes.is_subreaper()
+        self._session = os.getsid(0)
+        self._sessions: set[int] = set()
+        self._known: set[tuple[int, int]] = set()
+        self._dead_since: dict[tuple[int, int], float] = {}
+        self._lock = threading.Lock()
+
+    def enter(self, session: int) -> None:
+        """An attempt's session has begun."""
+        self._sessions.add(session)
+
+    def leave(self, session: int) -> None:
+        """An attempt's session is over, and nothing is left of it."""
+        self._sessions.discard(session)
+
+    def remember(self, members: Iterable[Process]) -> None:
+        """Living processes of attempts, which may become orphans and die."""
+        if self.adopting:
+            with self._lock:
+                self._known.update((member.pid, member.start_time) for member in members)
+
+    def none(self) -> bool:
+        """Whether this process has adopted nobody who lives (or has a child that is not of this package)."""
+        if not self._pids():
+            return True
+        self.reap()
+        return not self._pids()
+
+    def reap(self) -> None:
+        """Reap adopted processes of attempts that have died."""
+        if not self.adopting:
+            return
+        with self._lock:
+            pids = self._pids()
+            if not pids:
+                self._known.clear()
+                self._dead_since.clear()
+            for pid in pids:
+                found = processes.process(pid)
+                if found is not None and found.dead and found.parent == self._pid and self._is_ours(found):
+                    try:
+                        os.waitpid(pid, os.WNOHANG)
+                    except ChildProcessError:
+                        continue
+
+    def _is_ours(self, dead: Process) -> bool:
+        key = dead.pid, dead.start_time
+        if dead.session in self._sessions or key in self._known:
+            return True
+        if dead.session == self._session:
+            return False
+        now = time.monotonic()
+        return now - self._dead_since.setdefault(key, now) >= UNCLAIMED
+
+    def _pids(self) -> list[int]:
+        try:
+            with open(self._list, "rb") as file:
+                return [int(pid) for pid in file.read().split()]
+        except OSError:
+            return []

@@ -1,0 +1,87 @@
+"""Outcomes in the words that people read: of a process's status, of a start that failed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from jobq.executor import Kind, Outcome
+from jobq.times import format_duration
+
+from jobq_subprocess.environment import encode
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from jobq.job import Job
+
+RETURNED_FOR = timedelta(seconds=5)
+"""How long a job that this machine had no room to start is handed back for."""
+
+_NO_ROOM = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+
+
+def of_status(status: int, *, command: bool, tail: str, finished: datetime | None) -> Outcome:
+    """How a process ended: `status` as subprocess has it, negative for a signal.
+
+    Of a handler (not `command`) no exit code is told, and that it ended by itself is a failure in any case.
+    """
+    if status < 0:
+        return Outcome(kind=Kind.SIGNAL, reason=f"signal {_signal_name(-status)}", tail=tail, finished=finished)
+    if not command:
+        return Outcome(kind=Kind.FAILURE, reason=f"exit code {status}", tail=tail, finished=finished)
+    if status:
+        return Outcome(kind=Kind.FAILURE, reason=f"exit code {status}", exit_code=status, tail=tail, finished=finished)
+    return Outcome(kind=Kind.SUCCESS, exit_code=0, tail=tail, finished=finished)
+
+
+def of_timeout(job: Job, *, tail: str, finished: datetime | None) -> Outcome:
+    """The attempt took longer than its job allows."""
+    limit = format_duration(job.timeout or timedelta())
+    return Outcome(kind=Kind.TIMEOUT, reason=f"timed out after {limit}", tail=tail, finished=finished)
+
+
+def of_start(error: Exception, job: Job) -> Outcome:
+    """What `Popen` raised.
+
+    What is wrong with the job cannot be started, ever. That the machine has no room (too many processes or files, no
+    memory) says nothing about the job: it is handed back for a while.
+    """
+    if not isinstance(error, OSError):
+        return Outcome(kind=Kind.CANNOT_START, reason=f"cannot be started: {error}")
+    code = error.errno
+    if code in _NO_ROOM:
+        reason = f"this machine could not start it: {os.strerror(code)}"
+        return Outcome(kind=Kind.RELEASED, reason=reason, delay=RETURNED_FOR)
+    if code == errno.ETXTBSY:
+        return Outcome(kind=Kind.FAILURE, reason=f"cannot be started: {error.strerror}")
+    return Outcome(kind=Kind.CANNOT_START, reason=_why(error, job))
+
+
+def _why(error: OSError, job: Job) -> str:
+    name = error.filename if error.filename is not None else b""
+    name = name if isinstance(name, bytes) else encode(str(name))
+    absent = error.errno in (errno.ENOENT, errno.ENOTDIR)
+    if job.cwd is not None and name == encode(job.cwd) and not os.access(name, os.X_OK):
+        return f"{'no such' if absent else 'cannot enter'} directory: {_shown(name)}"
+    if absent and not os.path.exists(name):
+        return f"no such file: {_shown(name)}"
+    if absent or error.errno in (errno.EACCES, errno.ENOEXEC, errno.EISDIR):
+        return f"not executable: {_shown(name)}"
+    return f"cannot be started: {error.strerror}"
+
+
+def _shown(name: bytes) -> str:
+    """A file name in one line of at most 500 characters."""
+    text = name.decode("utf-8", "replace")
+    return (text if text.isprintable() else text.encode("unicode_escape").decode("ascii"))[:500]
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

@@ -1,0 +1,61 @@
+"""Threads that are started when there is work for one more, and kept for later work."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+from jobq.clock import Wake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Work = Callable[[Wake], None]
+
+
+class Threads:
+    """Runs each piece of work in a thread of its own; hands it a bell that is the thread's."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._busy = 0
+
+    def run(self, work: Work) -> None:
+        """Start `work` soon; returns at once.
+
+        Raises:
+            RuntimeError: the system has no room for another thread.
+        """
+        with self._lock:
+            if self._busy == len(self._threads):
+                thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
+                thread.start()
+                self._threads.append(thread)
+            self._busy += 1
+        self._work.put(work)
+
+    def free(self) -> None:
+        """Called by work that is as good as done, before it tells anybody: its thread can be counted on again."""
+        with self._lock:
+            self._busy -= 1
+
+    def close(self, seconds: float) -> None:
+        """End the threads once their work is done, waiting for each at most so long."""
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads:
+            thread.join(seconds)
+
+    def _loop(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # what is started here inherits the mask
+        wake = Wake()
+        try:
+            while (work := self._work.get()) is not None:
+                work(wake)
+        finally:
+            wake.close()

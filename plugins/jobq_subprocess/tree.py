@@ -1,0 +1,151 @@
+"""The processes of one attempt: finding all of them, and ending them in two steps.
+
+A process belongs to an attempt if it is of its leader's session, carries the attempt's marker in its environment, or
+descends from one that does. The leader is not reaped before its tree is gone, so that its session's number belongs to
+nobody else meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from jobq import processes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from jobq.processes import Process
+    from jobq_subprocess.orphans import Orphans
+
+STUCK = 10.0
+"""Seconds after KILL from which processes that are still there are told of, and those of other users left alone."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.1
+
+
+class Tree:
+    """The processes of one attempt.
+
+    Args:
+        leader: the pid of its first process, which leads a session of its own and is not reaped.
+        markers: the `NAME=value`s that all of them were started with.
+        orphans: those that this process has adopted.
+        spared: pids that belong to the tree and are not ended with it.
+    """
+
+    def __init__(
+        self, leader: int, markers: tuple[bytes, ...], orphans: Orphans, *, spared: Collection[int] = ()
+    ) -> None:
+        self.leader = leader
+        self._markers = markers
+        self._orphans = orphans
+        self._spared = frozenset(spared)
+
+    def left(self) -> bool:
+        """Whether anything lives of it, asked after the leader's end; costs next to nothing where nothing does."""
+        if self._orphans.adopting and self._orphans.none():
+            return False
+        return bool(self.members())
+
+    def members(self) -> list[Process]:
+        """Every living process of it, but for the spared."""
+        if not processes.visible():
+            return []
+        everyone = {found.pid: found for found in processes.all_processes()}
+        line = _line(os.getpid(), everyone)
+        children: dict[int, list[int]] = {}
+        for found in everyone.values():
+            children.setdefault(found.parent, []).append(found.pid)
+        ours = set(_descendants(line[0], children=children))
+        pending = [
+            found.pid
+            for found in everyone.values()
+            if found.session == self.leader
+            or found.pid == self.leader
+            or (not found.dead and (found.pid in ours or not self._orphans.adopting) and self._is_marked(found.pid))
+        ]
+        members = set(_descendants(*pending, children=children)) | set(pending)
+        members -= self._spared.union(line)
+        living = [everyone[pid] for pid in members if not everyone[pid].dead]
+        self._orphans.remember(living)
+        return living
+
+    def reap(self) -> None:
+        """Reap what has died of it and was adopted by this process."""
+        self._orphans.reap()
+
+    def _is_marked(self, pid: int) -> bool:
+        return processes.carries(pid, *self._markers)
+
+
+class Ladder:
+    """TERM to every process of a tree, KILL to those that are there at `kill_at` (monotonic seconds)."""
+
+    def __init__(self, tree: Tree, kill_at: float, *, monotonic: Callable[[], float], warn: Callable[[str], None]) -> None:
+        self.kill_at = kill_at
+        self._tree = tree
+        self._monotonic = monotonic
+        self._warn = warn
+        self._told: set[Process] = set()
+        self._foreign: set[Process] = set()
+        self._pause = _FIRST_PAUSE
+        self._stuck = False
+
+    def step(self) -> float | None:
+        """Signal what has to be signalled now; seconds until the next step is due, or None: nothing is left."""
+        members = self._tree.members()
+        self._tree.reap()
+        now = self._monotonic()
+        if now > self.kill_at + STUCK:
+            members = self._give_up(members)
+        if not members:
+            return None
+        for member in members:
+            if now >= self.kill_at:
+                self._send(member, signal.SIGKILL)
+            elif member not in self._told:
+                self._told.add(member)
+                self._send(member, signal.SIGTERM)
+                self._send(member, signal.SIGCONT)  # a stopped process hears TERM only when it goes on
+        pause = self._pause
+        self._pause = min(pause * 1.5, _LONGEST_PAUSE)
+        return min(pause, self.kill_at - now) if now < self.kill_at else pause
+
+    def _send(self, member: Process, number: signal.Signals) -> None:
+        try:
+            processes.send(member, number)
+        except PermissionError:
+            self._foreign.add(member)
+
+    def _give_up(self, members: list[Process]) -> list[Process]:
+        if not self._stuck:
+            self._stuck = True
+            pids = ", ".join(str(member.pid) for member in members)
+            if pids:
+                self._warn(f"processes of a job do not end after KILL (pid {pids})")
+        return [member for member in members if member not in self._foreign]
+
+
+def _line(pid: int, everyone: dict[int, Process]) -> list[int]:
+    """`pid` and the pids of its ancestors."""
+    line: list[int] = []
+    while pid in everyone and pid not in line:
+        line.append(pid)
+        pid = everyone[pid].parent
+    return line
+
+
+def _descendants(*roots: int, children: dict[int, list[int]]) -> list[int]:
+    """The pids below `roots`."""
+    below: list[int] = []
+    pending = list(roots)
+    seen = set(roots)
+    while pending:
+        for child in children.get(pending.pop(), ()):
+            if child not in seen:
+                seen.add(child)
+                below.append(child)
+                pending.append(child)
+    return below
