@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jobq.clock import Clock, SystemClock
-from jobq.errors import InvalidInput, NotSupported, PluginError
+from jobq.errors import InvalidInput, JobqError, NotSupported, PluginError
 from jobq.home import locate
 from jobq.notify import Notifications
 from jobq.plugincache import PluginCache
@@ -48,6 +48,7 @@ class App:
         environ: the environment.
         clock: the time.
         warn: hears of trouble that is no error.
+        store, executor: to be used instead of those that the settings choose.
 
     Raises:
         NotSupported: the platform cannot keep the promises.
@@ -63,6 +64,8 @@ class App:
         environ: Mapping[str, str] = os.environ,
         clock: Clock | None = None,
         warn: Callable[[str], None] = _warn,
+        store: Store | None = None,
+        executor: Executor | None = None,
     ) -> None:
         if os.name != "posix":
             raise NotSupported("jobq needs Linux or macOS: it relies on their file locks and process groups")
@@ -73,6 +76,10 @@ class App:
         self._asked = tuple(plugins)
         self._environ = environ
         self._home_exists = self.home.exists()
+        if store is not None:
+            self.store = store
+        if executor is not None:
+            self.executor = executor
 
     @cached_property
     def plugins(self) -> Plugins:
@@ -82,7 +89,8 @@ class App:
         blocked = [*kernel["plugins.block"], *(name[3:] for name in self._asked if name.startswith("no:"))]
         asked = [name for name in self._asked if not name.startswith("no:")]
         cache = PluginCache(self.home.path) if self._home_exists else None
-        plugins = Plugins(cache=cache, blocked=blocked, asked=asked)
+        plugins = Plugins(cache=cache, blocked=blocked, asked=asked, warn=self.warn)
+        plugins.require_asked()
         for problem in plugins.problems:
             if kernel["plugins.strict"]:
                 raise PluginError(problem)
@@ -93,7 +101,9 @@ class App:
     def settings(self) -> Settings:
         """The settings in force, those of plugins too."""
         options = (*KERNEL_OPTIONS, *self.plugins.options())
-        settings = Settings(options, self._read_config, environ=self._environ, flags=self._flags)
+        settings = Settings(
+            options, self._read_config, environ=self._environ, flags=self._flags, home=self.home.path
+        )
         if settings.unknown:
             self.warn(f"{self.config_path}: no setting {', '.join(settings.unknown)}; `jobq config list` shows all")
         return settings
@@ -139,7 +149,7 @@ class App:
     @cached_property
     def notifications(self) -> Notifications:
         """Whoever wants to hear of events."""
-        return Notifications(self.plugins.notifiers(), self.settings, self.warn)
+        return Notifications(self.plugins.notifiers(self.settings), self.settings, self.warn)
 
     def queue(self) -> Queue:
         """The queue of this app."""
@@ -219,7 +229,12 @@ class App:
         provider = self.plugins.provider(kind, name)
         handlers = self.handlers if kind == "executor" else {}
         context = Context(home=self.home.path, url=url, clock=self.clock, handlers=handlers, warn=self.warn)
-        return provider.make(self.settings, context)
+        try:
+            return provider.make(self.settings, context)
+        except JobqError:
+            raise
+        except (Exception, SystemExit) as error:  # the plugin's fault, not one in jobq
+            raise PluginError(f"the {kind} {name!r} cannot be made: {type(error).__name__}: {error}") from error
 
     def _kernel_flags(self) -> dict[str, str]:
         own = {name for option in KERNEL_OPTIONS for name in (option.name, *option.aliases)}

@@ -141,7 +141,11 @@ def retry(job: Job, *, now: datetime) -> Change | None:
 
 
 def check_deletable(job: Job) -> None:
-    """Raise WrongState where the job is running: everything else may be deleted."""
+    """Everything may be deleted but a running job.
+
+    Raises:
+        WrongState: it is processing.
+    """
     if job.state is State.PROCESSING:
         raise WrongState(job.id, job.state, "delete", ("waiting", "ended"))
 

@@ -12,6 +12,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
+from jobq.errors import StoreError
 from jobq.files import open_private, private_directory, write_all
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _CHUNK = 1 << 16
 class Capture:
     """Where one attempt's output is written. Used by one thread at a time; nothing is created before the first byte.
 
-    A disk that refuses costs output, never the job: what could not be written is counted as left out.
+    A disk that refuses costs output, never the job: from there on nothing more of the attempt is kept but its tail.
 
     Args:
         home: the home directory.
@@ -50,7 +51,7 @@ class Capture:
             return
         try:
             self._store(data)
-        except OSError:
+        except (OSError, StoreError):
             self._failed = True
 
     def tail(self) -> str:
@@ -104,8 +105,16 @@ class Reading:
 
     def read(self) -> Iterator[bytes]:
         """The new bytes, in pieces."""
-        yield from self._read_head()
-        yield from self._read_ring()
+        try:  # before the head is read: where there is a ring, the head is complete, and nothing gets between the two
+            ring = open_private(_ring_path(self._head_path), os.O_RDONLY)
+        except FileNotFoundError:
+            yield from self._read_head()
+            return
+        try:
+            yield from self._read_head()
+            yield from self._read_ring(ring)
+        finally:
+            os.close(ring)
 
     def _read_head(self) -> Iterator[bytes]:
         try:
@@ -119,27 +128,20 @@ class Reading:
         finally:
             os.close(descriptor)
 
-    def _read_ring(self) -> Iterator[bytes]:
-        try:
-            descriptor = open_private(_ring_path(self._head_path), os.O_RDONLY)
-        except FileNotFoundError:
-            return
-        try:
-            total = int.from_bytes(os.pread(descriptor, _HEADER, 0), "big")
-            size = max(os.fstat(descriptor).st_size - _HEADER, 1)
-            oldest = max(0, total - size)
-            if oldest > self._ring_position:
-                yield f"\n[jobq: {oldest - self._ring_position} bytes left out]\n".encode()
-                self._ring_position = oldest
-            while self._ring_position < total:
-                start = self._ring_position % size
-                piece = os.pread(descriptor, min(_CHUNK, size - start, total - self._ring_position), _HEADER + start)
-                if not piece:
-                    return
-                self._ring_position += len(piece)
-                yield piece
-        finally:
-            os.close(descriptor)
+    def _read_ring(self, descriptor: int) -> Iterator[bytes]:
+        total = int.from_bytes(os.pread(descriptor, _HEADER, 0), "big")
+        size = max(os.fstat(descriptor).st_size - _HEADER, 1)
+        oldest = max(0, total - size)
+        if oldest > self._ring_position:
+            yield f"\n[jobq: {oldest - self._ring_position} bytes left out]\n".encode()
+            self._ring_position = oldest
+        while self._ring_position < total:
+            start = self._ring_position % size
+            piece = os.pread(descriptor, min(_CHUNK, size - start, total - self._ring_position), _HEADER + start)
+            if not piece:
+                return
+            self._ring_position += len(piece)
+            yield piece
 
 
 def remove(home: Path, job_id: str) -> None:

@@ -20,7 +20,7 @@ from jobq import __version__
 from jobq.errors import StoreError
 from jobq.files import private_directory, replace
 from jobq.handlers import Handler
-from jobq.plugins import Plugin, Scan
+from jobq.pluginscan import Plugin, Scan
 from jobq.providers import Option
 
 if TYPE_CHECKING:
@@ -121,5 +121,6 @@ def _option(**record: Any) -> Option:
         record["default"] = timedelta(**default)
     elif isinstance(default, list):
         record["default"] = tuple(default)
-    record["aliases"] = tuple(record["aliases"])
+    for name in ("aliases", "choices"):
+        record[name] = tuple(record[name])
     return Option(**record)

@@ -6,80 +6,31 @@ fails. What a scan found is remembered in the home (`jobq.plugincache`), so that
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import os
-import re
 import sys
 import time
 import warnings
-from dataclasses import dataclass, field
+from collections import Counter
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
 from jobq.errors import PluginError
-from jobq.handlers import Handler
 from jobq.notify import Notifier
-from jobq.providers import Option, Provider
+from jobq.pluginscan import Plugin, Scan, check_record, import_plugin, is_file, plugin_of_file, scan_installed, told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     import click
 
     from jobq.plugincache import PluginCache
+    from jobq.providers import Option, Provider
+    from jobq.settings import Settings
 
 hookimpl = pluggy.HookimplMarker("jobq")
 
-GROUP = "jobq"
-HANDLER_GROUP = "jobq.handlers"
-_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _OFFERS = {"stores": "store", "executors": "executor", "backoffs": "backoff"}
-
-
-@dataclass(slots=True)
-class Plugin:
-    """One plugin that is there, and what is known of it.
-
-    Attributes:
-        name: its entry point's name.
-        target: the entry point's value, or the path of a file.
-        distribution, version: what installed it; empty for a file.
-        status: `ok`, `failed` or `blocked`.
-        error: why it failed.
-        hooks: the hooks it implements.
-        offers: what it offers: names by `store executor backoff command`.
-        options: its settings.
-        import_ms: how long its import took when it was last imported.
-        origin: its module's file.
-    """
-
-    name: str
-    target: str
-    distribution: str
-    version: str
-    status: str = "ok"
-    error: str = ""
-    hooks: tuple[str, ...] = ()
-    offers: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    options: tuple[Option, ...] = ()
-    import_ms: float = 0.0
-    origin: str = ""
-
-    @property
-    def title(self) -> str:
-        """The name with where it comes from: `NAME (DIST VERSION)`."""
-        source = f"{self.distribution} {self.version}".strip() or self.target
-        return f"{self.name} ({source})"
-
-
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """What is installed: the plugins and the handlers, sorted by name and distribution."""
-
-    plugins: Sequence[Plugin]
-    handlers: Sequence[Handler]
 
 
 class Plugins:
@@ -88,29 +39,41 @@ class Plugins:
     Args:
         cache: where scans are remembered; None scans afresh.
         blocked: names of plugins that are not to be loaded.
-        asked: what `-p` asked for: entry-point names or paths of files.
+        asked: what `-p` asked for: entry-point names or paths of files. `require_asked` tells whether they work.
+        warn: hears of a plugin that fails only when it is used.
 
-    Raises:
-        PluginError: one that was asked for is missing, blocked or broken.
+    Attributes:
+        all: the plugins, sorted by name and distribution, those given as files last.
+        handlers: the handlers of distributions, by name.
+        ambiguous: the handlers whose name several distributions offer: none of them is in `handlers`.
     """
 
     def __init__(
-        self, *, cache: PluginCache | None = None, blocked: Iterable[str] = (), asked: Iterable[str] = ()
+        self,
+        *,
+        cache: PluginCache | None = None,
+        blocked: Iterable[str] = (),
+        asked: Iterable[str] = (),
+        warn: Callable[[str], None] = lambda message: None,
     ) -> None:
         from jobq import hookspecs
 
-        self._manager = pluggy.PluginManager(GROUP)
+        self._manager = pluggy.PluginManager("jobq")
         self._manager.add_hookspecs(hookspecs)
         self._loaded: dict[int, Any] = {}
+        self._warn = warn
         known = cache.load() if cache is not None else None
         scan = known or scan_installed()
-        self.handlers = {handler.name: handler for handler in reversed(scan.handlers)}
+        names = Counter(handler.name for handler in scan.handlers)
+        self.handlers = {handler.name: handler for handler in scan.handlers if names[handler.name] == 1}
+        self.ambiguous = tuple(handler for handler in scan.handlers if names[handler.name] > 1)
         self.all: list[Plugin] = list(scan.plugins)
-        names = [name for name in asked if not _is_file(name)]
-        self.all += [Plugin(os.path.basename(p).removesuffix(".py"), p, "", "") for p in asked if _is_file(p)]
+        self._asked = tuple(dict.fromkeys(asked))
+        self.all += [plugin_of_file(path) for path in self._asked if is_file(path)]
+        out_of_use = set(blocked)
         learnt = known is None
         for plugin in self.all:
-            if plugin.name in set(blocked):
+            if plugin.name in out_of_use:
                 plugin.status, plugin.error = "blocked", ""
             elif known is None or plugin.status != "ok" or not plugin.distribution:
                 self._inspect(plugin)
@@ -118,8 +81,20 @@ class Plugins:
         if cache is not None and learnt:
             cache.save(Scan([plugin for plugin in self.all if plugin.distribution], scan.handlers))
         self._refuse_clashes()
-        for name in (*names, *(p.name for p in self.all if not p.distribution)):
-            self._require(name)
+
+    def require_asked(self) -> None:
+        """Check that what `-p` asked for is there and works.
+
+        Raises:
+            PluginError: one is missing, blocked or broken.
+        """
+        for name in self._asked:
+            found = [p for p in self.all if (p.target == name and not p.distribution) or p.name == name]
+            if not found:
+                raise PluginError(f"no installed plugin is named {name!r}; `jobq plugins` lists them")
+            for plugin in found:
+                if plugin.status != "ok":
+                    raise PluginError(f"plugin {plugin.title}: {plugin.error or 'it is blocked'}")
 
     @property
     def problems(self) -> list[str]:
@@ -142,10 +117,13 @@ class Plugins:
                 why = plugin.error or "it is blocked"
                 raise PluginError(f"the {kind} {name!r} comes with plugin {plugin.title}, which cannot be used: {why}")
         if not offering:
-            known = sorted({n for p in self.all if p.status == "ok" for n in p.offers.get(kind, ())})
-            raise PluginError(f"no installed plugin offers the {kind} {name!r}; there is: {', '.join(known) or 'none'}")
+            raise PluginError(f"no plugin offers the {kind} {name!r}; {self._offered(kind)}")
         (plugin,) = offering
-        for provider in self._handed(plugin, f"jobq_{kind}s"):
+        try:
+            providers = self._handed(plugin, f"jobq_{kind}s")
+        except (Exception, SystemExit) as error:
+            raise PluginError(f"the {kind} {name!r} comes with plugin {plugin.title}: {told(error)}") from error
+        for provider in providers:
             if provider.name == name:
                 found: Provider[Any] = provider
                 return found
@@ -153,29 +131,40 @@ class Plugins:
 
     def commands(self) -> list[tuple[Plugin, click.Command]]:
         """The commands that plugins add, each with its plugin."""
-        return [
-            (plugin, command)
-            for plugin in self.all
-            if plugin.status == "ok" and plugin.offers.get("command")
-            for command in self._handed(plugin, "jobq_commands")
-        ]
+        commands: list[tuple[Plugin, click.Command]] = []
+        for plugin in self._using("command" in plugin.offers for plugin in self.all):
+            with self._failing_alone(plugin):
+                commands += [(plugin, command) for command in self._handed(plugin, "jobq_commands")]
+        return commands
 
-    def notifiers(self) -> list[Notifier]:
-        """Every plugin that wants to hear of events."""
-        return [
-            Notifier(f"notifier {plugin.title}", _keywords(self._implementation(plugin, "jobq_notify")))
-            for plugin in self.all
-            if plugin.status == "ok" and "jobq_notify" in plugin.hooks
-        ]
+    def notifiers(self, settings: Settings) -> list[Notifier]:
+        """Every plugin that wants to hear of events; one that some setting must activate, only if one does."""
+        notifiers = []
+        for plugin in self._using("jobq_notify" in plugin.hooks for plugin in self.all):
+            switches = [option.name for option in plugin.options if option.activates]
+            if switches and all(settings[name] is None for name in switches):
+                continue
+            with self._failing_alone(plugin):
+                call = _keywords(self._implementation(plugin, "jobq_notify"))
+                notifiers.append(Notifier(f"notifier {plugin.title}", call))
+        return notifiers
 
-    def _require(self, name: str) -> None:
-        """Fail unless the plugin of this name is there and works."""
-        found = [plugin for plugin in self.all if plugin.name == name]
-        if not found:
-            raise PluginError(f"no installed plugin is named {name!r}; `jobq plugins` lists them")
-        for plugin in found:
-            if plugin.status != "ok":
-                raise PluginError(f"plugin {plugin.title}: {plugin.error or 'it is blocked'}")
+    def _using(self, wanted: Iterable[bool]) -> list[Plugin]:
+        return [plugin for plugin, use in zip(self.all, wanted, strict=True) if use and plugin.status == "ok"]
+
+    @contextmanager
+    def _failing_alone(self, plugin: Plugin) -> Iterator[None]:
+        """A plugin that was fine when it was scanned and fails now is reported, and the others go on."""
+        try:
+            yield
+        except (Exception, SystemExit) as error:
+            plugin.status, plugin.error = "failed", told(error)
+            self._warn(f"plugin {plugin.title}: {plugin.error}")
+
+    def _offered(self, kind: str) -> str:
+        known = sorted({name for p in self.all if p.status == "ok" for name in p.offers.get(kind, ())})
+        unusable = sorted({f"{p.name} is {p.status}" for p in self.all if p.status != "ok" and not p.offers})
+        return "; ".join([f"there is: {', '.join(known) or 'none'}", *unusable])
 
     def _inspect(self, plugin: Plugin) -> None:
         """Import a plugin and note what it implements and offers."""
@@ -192,16 +181,16 @@ class Plugins:
             plugin.options = tuple(self._handed(plugin, "jobq_options"))
             plugin.status, plugin.error = "ok", ""
         except (Exception, SystemExit) as error:
-            plugin.status, plugin.error = "failed", _told(error)
+            plugin.status, plugin.error = "failed", told(error)
 
     def _load(self, plugin: Plugin) -> Any:
         """The plugin's module or object, imported and registered; each at most once."""
         if id(plugin) in self._loaded:
             return self._loaded[id(plugin)]
         start = time.perf_counter()
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stdout(sys.stderr):  # stdout is for answers, not for what it prints
             warnings.simplefilter("ignore")
-            loaded = _import(plugin)
+            loaded = import_plugin(plugin)
         plugin.import_ms = round((time.perf_counter() - start) * 1000, 3)
         module = sys.modules.get(getattr(loaded, "__name__", "") or type(loaded).__module__)
         plugin.origin = getattr(module, "__file__", None) or ""
@@ -231,7 +220,7 @@ class Plugins:
             return []
         records = list(implementation.function())
         for record in records:
-            _check(hook, record)
+            check_record(hook, record)
         return records
 
     def _refuse_clashes(self) -> None:
@@ -241,71 +230,16 @@ class Plugins:
             if plugin.status != "ok":
                 continue
             mine = [(kind, name) for kind, names in plugin.offers.items() for name in names]
-            mine += [("setting", option.name) for option in plugin.options]
+            mine += [("setting", name) for option in plugin.options for name in (option.name, *option.aliases)]
             for key in mine:
                 other = owners.setdefault(key, plugin)
-                if other is not plugin:
-                    kind, name = key
+                kind, name = key
+                if other is plugin and mine.count(key) > 1:
+                    plugin.status, plugin.error = "failed", f"it offers the {kind} {name!r} twice"
+                elif other is not plugin:
                     plugin.status = other.status = "failed"
                     plugin.error = f"the {kind} {name!r} is offered by {other.title} too; block one of the two"
                     other.error = f"the {kind} {name!r} is offered by {plugin.title} too; block one of the two"
-
-
-def scan_installed() -> Scan:
-    """Every entry point of the two groups, with nothing imported."""
-    from importlib.metadata import entry_points
-
-    plugins = [
-        Plugin(entry.name, entry.value, entry.dist.name if entry.dist else "", entry.dist.version if entry.dist else "")
-        for entry in entry_points(group=GROUP)
-    ]
-    handlers = [
-        Handler(
-            name=entry.name,
-            target=entry.value,
-            distribution=f"{entry.dist.name} {entry.dist.version}" if entry.dist else "",
-        )
-        for entry in entry_points(group=HANDLER_GROUP)
-    ]
-    plugins.sort(key=lambda plugin: (plugin.name, plugin.distribution))
-    handlers.sort(key=lambda handler: (handler.name, handler.distribution))
-    return Scan(plugins, handlers)
-
-
-def _is_file(name: str) -> bool:
-    return name.endswith(".py") or os.sep in name
-
-
-def _import(plugin: Plugin) -> Any:
-    if not plugin.distribution:
-        spec = importlib.util.spec_from_file_location(plugin.name, os.path.abspath(plugin.target))
-        if spec is None or spec.loader is None or not os.path.isfile(plugin.target):
-            raise PluginError(f"there is no Python file {plugin.target}")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[plugin.name] = module
-        spec.loader.exec_module(module)
-        return module
-    module_name, _, attributes = plugin.target.partition(":")
-    loaded: Any = importlib.import_module(module_name)
-    for attribute in attributes.split(".") if attributes else ():
-        loaded = getattr(loaded, attribute)
-    return loaded
-
-
-def _check(hook: str, record: object) -> None:
-    """A record handed over is of the hook's type, and its name one that settings can say."""
-    if hook == "jobq_commands":
-        if not isinstance(getattr(record, "name", None), str) or not hasattr(record, "callback"):
-            raise PluginError(f"{hook} handed over {record!r}, which is no click command")
-        return
-    kind = Option if hook == "jobq_options" else Provider
-    if not isinstance(record, kind):
-        raise PluginError(f"{hook} handed over {record!r}, which is no {kind.__name__}")
-    if isinstance(record, Option):
-        if "." not in record.name:
-            raise PluginError(f"its setting {record.name!r} must be in a table of its own, as example.{record.name}")
-    elif not _NAME.fullmatch(record.name):
-        raise PluginError(f"{record.name!r} is no name: lower-case letters, digits, - and _")
 
 
 def _keywords(implementation: Any) -> Callable[..., None]:
@@ -316,8 +250,3 @@ def _keywords(implementation: Any) -> Callable[..., None]:
         implementation.function(*[given[name] for name in implementation.argnames])
 
     return call
-
-
-def _told(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text if isinstance(error, PluginError) else f"{type(error).__name__}: {text}".rstrip(": ")

@@ -63,7 +63,7 @@ class FilePresence(Presence):
 
 
 def members(directory: Path) -> Iterator[tuple[WorkerInfo, bool]]:
-    """Every worker that has files here, and whether it is alive. One that is still joining is left out."""
+    """Every worker that has files here, and whether it is alive; none that is still joining or leaving just now."""
     try:
         names = sorted(os.listdir(directory))
     except FileNotFoundError:
@@ -74,7 +74,7 @@ def members(directory: Path) -> Iterator[tuple[WorkerInfo, bool]]:
             continue
         alive = is_alive(directory, worker_id)
         info = _read_info(directory, worker_id)
-        if info is None and alive:
+        if info is None and (alive or not os.path.lexists(directory / name)):
             continue
         yield info or unknown_worker(worker_id), alive
 

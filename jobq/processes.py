@@ -96,7 +96,7 @@ def carries(pid: int, *markers: bytes) -> bool:
     """Whether the process was started with each `NAME=value` in its environment (False where unreadable)."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return set(markers) <= set(file.read().split(b"\0"))
+            return bool(markers) and set(markers) <= set(file.read().split(b"\0"))
     except OSError:
         return False
 

@@ -63,6 +63,8 @@ class Option:
         live: whether running processes take a new value from the configuration file.
         least: the smallest value allowed, in the unit written; None for no bound.
         aliases: other names for it.
+        choices: the only values there are, for one of kind `text`; any where empty.
+        activates: a notifier with such settings is told of nothing while none of them has a value.
     """
 
     name: str
@@ -72,3 +74,5 @@ class Option:
     live: bool = False
     least: float | None = None
     aliases: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    activates: bool = False

@@ -61,8 +61,9 @@ class Recovery:
         """Take one step and return at once; how many jobs were given back."""
         given_back = 0
         held_up = []
+        results = {worker_id: self._results.pop(worker_id) for worker_id in list(self._results)}
         for worker, claims in self._store.lost(now=self._clock.now()):
-            recovered = self._results.pop(worker.id, None)
+            recovered = results.get(worker.id)
             if recovered is not None and recovered.clean:
                 given_back += self._give_back(worker, claims)
                 self._again.pop(worker.id, None)
@@ -83,8 +84,8 @@ class Recovery:
     def settle(self) -> tuple[HeldUp, ...]:
         """Recover everything that can be, and return when that is done: what is still held up, and why."""
         self.poll()
-        while threads := list(self._threads.values()):
-            for thread in threads:
+        while self._threads or self._results:
+            for thread in list(self._threads.values()):
                 thread.join()
             self.poll()
         return self.held_up

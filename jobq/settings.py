@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobq.errors import InvalidInput, UnknownKey
 from jobq.providers import Option
-from jobq.times import duration_of, format_duration, parse_duration
+from jobq.times import duration_of, format_duration, parse_duration, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -138,6 +138,7 @@ KERNEL_OPTIONS = (
         name="durability",
         kind="text",
         default="full",
+        choices=("full", "normal"),
         help="full: nothing acknowledged is lost with the power. normal: the last second may be.",
     ),
     Option(name="plugins.block", kind="list", default=(), help="Plugins that are not to be loaded."),
@@ -159,6 +160,7 @@ class Settings:
         read: answers with the content of config.toml as a mapping, and with what changes when the file does.
         environ: the environment.
         flags: values given on the command line, as text.
+        home: the home directory; for plugins, which put files of theirs there.
 
     Raises:
         InvalidInput: a value is not what its setting takes; the message says where it came from.
@@ -171,7 +173,9 @@ class Settings:
         *,
         environ: Mapping[str, str],
         flags: Mapping[str, str] | None = None,
+        home: Path | None = None,
     ) -> None:
+        self.home = home
         self.options = {option.name: option for option in options}
         self._names = {alias: o.name for o in self.options.values() for alias in (o.name, *o.aliases)}
         self._read = read
@@ -259,6 +263,8 @@ def parse(option: Option, value: object, *, where: str = "") -> Any:
     least = parsed.total_seconds() if isinstance(parsed, timedelta) else parsed
     if option.least is not None and least < option.least:
         raise InvalidInput(field, value, f"must be at least {option.least:g}")
+    if option.choices and parsed not in option.choices:
+        raise InvalidInput(field, value, f"must be {' or '.join(option.choices)}")
     return parsed
 
 
@@ -269,20 +275,26 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, timedelta):
-        return format_duration(value)
+        text = format_duration(value)
+        return text if parse_duration("", text) == value else f"{seconds_of(value)}s"
     if isinstance(value, float):
-        return f"{value:g}"
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
 def config_reader(path: Path) -> Callable[[], tuple[Mapping[str, Any], object]]:
-    """Reads a config.toml for `Settings`: its content and what tells one version of it from another."""
+    """Reads a config.toml for `Settings`: its content and what tells one version of it from another.
+
+    What it answers with raises InvalidInput where the file cannot be read or is no TOML.
+    """
 
     def read() -> tuple[Mapping[str, Any], object]:
         try:
             facts = os.stat(path)
         except FileNotFoundError:
             return {}, None
+        except OSError as error:
+            raise InvalidInput("", str(path), f"cannot be read: {error.strerror}") from None
         version = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
         if cached and cached[0][1] == version:
             return cached[0]
@@ -290,8 +302,10 @@ def config_reader(path: Path) -> Callable[[], tuple[Mapping[str, Any], object]]:
 
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidInput("", str(path), f"is no valid TOML: {error}") from None
+        except OSError as error:
+            raise InvalidInput("", str(path), f"cannot be read: {error.strerror}") from None
         cached[:] = [(content, version)]
         return cached[0]
 
@@ -320,15 +334,19 @@ def _handlers_table(content: Mapping[str, Any]) -> Mapping[str, str]:
 def _integer(field: str, value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if isinstance(value, str) and value.strip().lstrip("+-").isdigit():
-        return int(value)
-    raise InvalidInput(field, value, "must be a whole number")
+    try:
+        number = int(value) if isinstance(value, str) else None
+    except ValueError:
+        number = None
+    if number is None:
+        raise InvalidInput(field, value, "must be a whole number")
+    return number
 
 
 def _number(field: str, value: object) -> float:
     try:
         number = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else None
-    except ValueError:
+    except (ValueError, OverflowError):
         number = None
     if number is None or not -1e18 < number < 1e18:
         raise InvalidInput(field, value, "must be a number")
@@ -354,7 +372,7 @@ def _size(field: str, value: object) -> int:
     text = str(value).strip().lower()
     number = text.rstrip("bikmg ")
     unit = text[len(number) :].strip()
-    if not isinstance(value, str) or unit not in _SIZES or not number.isdigit():
+    if not isinstance(value, str) or unit not in _SIZES or not number.isdecimal():
         raise InvalidInput(field, value, "must be a size, as 65536, 64K or 10MiB")
     return int(number) * _SIZES[unit]
 

@@ -377,7 +377,8 @@ class Store(ABC):
         """From the return of this until `close`, call `wake` when a job may have become claimable, a held one may
         have been asked to stop, or a member may have gone. False: cannot watch, poll instead.
 
-        `wake` comes from any thread, does not block, and may come for nothing.
+        `wake` comes from any thread, does not block, and may come for nothing; but not for this handle's own calls,
+        nor for calls elsewhere that changed nothing, or workers would keep one another awake.
         """
 
     @abstractmethod

@@ -107,7 +107,7 @@ def duration_of(field: str, value: object, seconds: float) -> timedelta:
     """
     if not 0 <= seconds <= MAX_DURATION.total_seconds():
         raise InvalidInput(field, value, "must be at least 0 and at most 100 years")
-    return timedelta(milliseconds=-int(-seconds * 1000 // 1))
+    return -(-timedelta(seconds=seconds) // _MILLISECOND) * _MILLISECOND
 
 
 def format_duration(duration: timedelta) -> str:

@@ -24,7 +24,7 @@ from jobq.store import ALONE_LOSSES, Ended, RunningJob, Wanted, WorkerInfo
 from jobq.times import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
     from jobq.app import App
@@ -139,6 +139,7 @@ class Worker:
         self._draining_since: float | None = None
         self._noted = 0.0
         self._due: datetime | None = None
+        self._exhausted = False  # the latest claim was given less than it asked for
         self._looked = self._reported = self._pruned = float("-inf")
         self._config_problem: str | None = None
         self.summary = Summary()
@@ -174,13 +175,13 @@ class Worker:
             while True:
                 self._enforce_stop()
                 idle = self._advance(presence)
-                if self._is_over(recovery.held_up):
-                    break
                 now = self._clock.monotonic()
                 if idle or now - self._looked >= LOOK_SECONDS:
                     self._looked = now
                     if self._look_around(presence, recovery.poll):
                         continue
+                if self._is_over(recovery.held_up):
+                    break
                 if idle:
                     self._clock.wait(self._wake, self._pause())
             self._count_left()
@@ -202,8 +203,8 @@ class Worker:
         now = self._clock.now()
         try:
             claimed = self._app.store.claim(presence, wanted=wanted, limit=limit, now=now, ended=self._unrecorded)
-            full = len(claimed.claims) == limit or any(c.job.losses >= ALONE_LOSSES for c in claimed.claims)
-            self._due = None if full else self._app.store.next_due(wanted, now=now)
+            self._exhausted = len(claimed.claims) < limit and not self._alone(claimed.claims)
+            self._due = self._app.store.next_due(wanted, now=now) if self._exhausted else None
         except StoreError as error:
             self._complain(error)
             return True
@@ -219,10 +220,14 @@ class Worker:
         limit = len(self._slots)
         if self._stop_level or self._trouble is not None:
             limit = 0
-        elif any(running.claim.job.losses >= ALONE_LOSSES for running in self._running.values()):
+        elif self._alone([running.claim for running in self._running.values()]):
             limit = 0
         losses = ALONE_LOSSES - 1 if self._running else None
         return limit, Wanted(queues=self._queues, handlers=self._handlers, max_losses=losses)
+
+    @staticmethod
+    def _alone(claims: Iterable[Claim]) -> bool:
+        return any(claim.job.losses >= ALONE_LOSSES for claim in claims)
 
     def _start(self, claim: Claim, presence: Presence) -> None:
         key = claim.job.id, claim.run
@@ -348,7 +353,7 @@ class Worker:
             return False
         if self._stop_level:
             return True
-        if self._until is None or self._trouble is not None:
+        if self._until is None or self._trouble is not None or not self._exhausted:
             return False
         now = self._clock.now()
         if self._due is not None and self._due <= now + (SOON if self._until == "empty" else timedelta(0)):

@@ -72,13 +72,15 @@ class MemoryStorage:
 
     def drop(self, job_id: str) -> None:
         """Delete one job."""
+        self.written += 1
         for table in (self.jobs, self.sequence, self.writes):
             del table[job_id]
 
-    def wake(self) -> None:
-        """Call every watcher."""
-        for watcher in list(self.watchers.values()):
-            watcher()
+    def wake(self, changer: MemoryStore | None = None) -> None:
+        """Call every watcher but the one that made the change."""
+        for handle, watcher in list(self.watchers.items()):
+            if handle is not changer:
+                watcher()
 
     def claim_order(self, job: Job) -> tuple[int, datetime, int]:
         """What sorts jobs in the order in which they are claimed."""
@@ -182,6 +184,7 @@ class MemoryStore(Store):
 
     def pause(self, queue: str, paused: bool, *, reason: str = "", now: datetime) -> None:
         with self._changing() as storage:
+            storage.written += 1
             if paused:
                 storage.paused[queue] = reason
             else:
@@ -247,8 +250,11 @@ class MemoryStore(Store):
     @contextmanager
     def _changing(self) -> Iterator[MemoryStorage]:
         with self.storage.lock:
+            before = self.storage.written
             yield self.storage
-        self.storage.wake()
+            changed = self.storage.written != before
+        if changed:
+            self.storage.wake(self)
 
     def _apply(self, ended: Sequence[Ended], now: datetime) -> tuple[list[Claim], list[Claim]]:
         refused, cancelled = [], []

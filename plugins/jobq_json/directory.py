@@ -110,19 +110,27 @@ class Directory:
         except (OSError, StoreUnavailable):  # full or read-only: who waits looks again after its poll interval
             return
 
-    def publish(self, new: Manifest, *, prepared: str | None = None) -> None:
-        """Make `new` the store's generation, durably. Everything it names is on the disk already.
+    def put_in_force(self, prepared: str) -> None:
+        """Replace the manifest by one that `prepare` wrote. Everything it names is on the disk already.
 
-        Args:
-            new: the manifest.
-            prepared: the name of a file that holds it already, synced.
+        Raises:
+            StoreUnavailable: the old one stands.
         """
-        name = prepared or self.prepare(new)
         try:
-            os.replace(self.path / name, self.path / NAME)
-            files.sync_directory(self.path)
+            os.replace(self.path / prepared, self.path / NAME)
         except OSError as error:
             raise files.unavailable(error, self.path / NAME) from None
+
+    def sync(self) -> None:
+        """Bring the directory's entries to the disk.
+
+        Raises:
+            StoreUnavailable: it is unknown which manifest the disk has.
+        """
+        try:
+            files.sync_directory(self.path)
+        except OSError as error:
+            raise files.unavailable(error, self.path) from None
 
     def prepare(self, new: Manifest) -> str:
         """Write a manifest beside the one in force, synced; the file's name."""
@@ -221,7 +229,8 @@ class Directory:
         self.write(BELL, [b"\n"])
         self.write(first.jobs_file, [run_header(1)])
         self.write(first.journal_file, [journal_header(1, 1)])
-        self.publish(first)
+        self.put_in_force(self.prepare(first))
+        self.sync()
         files.sync_directory(self.path.parent)
         created = self.current()
         if created is None:

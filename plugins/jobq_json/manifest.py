@@ -32,8 +32,8 @@ class Lane(NamedTuple):
 class Section(NamedTuple):
     """A stretch of the sorted run: jobs of one state and lane, ordered by (run_at, seq).
 
-    `start` and `end` are byte offsets; `count` is the number of lines; `first` and `last` are the written `run_at`
-    of its first and last line.
+    `start` and `end` are byte offsets; `count` is the number of lines; no line's `run_at` is before `first` or after
+    `last`.
     """
 
     state: str
@@ -46,11 +46,15 @@ class Section(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A file of finished jobs: its name, and the byte offsets between which its bytes are data."""
+    """A file of finished jobs: its name, and the byte offsets between which its bytes are data.
+
+    `sifted`: the jobs that are kept for the shorter time were taken out already.
+    """
 
     file: str
     start: int
     size: int
+    sifted: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +173,7 @@ def from_record(record: Mapping[str, Any]) -> Manifest:
         counts=record["counts"],
         paused=record["paused"],
         size=record["jobs"]["size"],
-        archive=tuple(Segment(item["file"], item["start"], item["size"]) for item in record["archive"]),
+        archive=tuple(Segment(item["file"], item["start"], item["size"], item["sifted"]) for item in record["archive"]),
         next_segment=record["next_segment"],
         damaged=record["damaged"],
         damaged_files=tuple(record["damaged_files"]),

@@ -52,13 +52,17 @@ def of_start(error: Exception, job: Job) -> Outcome:
     """
     if not isinstance(error, OSError):
         return Outcome(kind=Kind.CANNOT_START, reason=f"cannot be started: {error}")
-    code = error.errno
-    if code in _NO_ROOM:
-        reason = f"this machine could not start it: {os.strerror(code)}"
-        return Outcome(kind=Kind.RELEASED, reason=reason, delay=RETURNED_FOR)
-    if code == errno.ETXTBSY:
+    if error.errno in _NO_ROOM:
+        return no_room(error)
+    if error.errno == errno.ETXTBSY:
         return Outcome(kind=Kind.FAILURE, reason=f"cannot be started: {error.strerror}")
     return Outcome(kind=Kind.CANNOT_START, reason=_why(error, job))
+
+
+def no_room(error: Exception) -> Outcome:
+    """This machine has no room for one more process or thread now: the job is handed back for a while."""
+    why = error.strerror if isinstance(error, OSError) else str(error)
+    return Outcome(kind=Kind.RELEASED, reason=f"this machine could not start it: {why}", delay=RETURNED_FOR)
 
 
 def _why(error: OSError, job: Job) -> str:

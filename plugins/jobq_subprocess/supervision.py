@@ -11,7 +11,7 @@ import select
 import subprocess
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from jobq.executor import Running
 from jobq_subprocess.tree import Ladder, Tree
@@ -30,8 +30,8 @@ _READ = 1 << 16
 _WIDE_READ = 1 << 18
 _PIPE_SIZE = 1 << 20
 _TICK = 5.0  # seconds between two looks for orphans to reap
+_BLIND_TICK = 0.02  # and between two looks whether the leader has ended, where the system does not tell
 _LONG = 1e6
-_BLIND_TICK = 0.02
 
 
 class Stop(Running):
@@ -65,7 +65,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a process ended: its status as subprocess has it; `finished` where others were left over after that."""
+    """How a process ended and when (aware UTC): its status as subprocess has it, and whether its time had run out."""
 
     status: int
     timed_out: bool
@@ -97,8 +97,8 @@ class Supervision:
     ) -> None:
         self._around, self._process, self._tree, self._stop = around, process, tree, stop
         self._output, self._deadline, self._kill_grace = output, deadline, kill_grace
-        assert process.stdout is not None
-        self._pipe = process.stdout.fileno()
+        self._stdout = _pipe_of(process)
+        self._pipe = self._stdout.fileno()
         self._pipe_open = True
         self._read_size = _READ
         self._ladder: Ladder | None = None
@@ -108,34 +108,39 @@ class Supervision:
 
     def run(self, wake: Wake) -> Ending:
         """Return when the leader has ended, nothing is left of its tree, and the pipe is empty."""
-        pidfd = _open_pidfd(self._process.pid)
+        pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else -1
         poll = select.poll()
-        poll.register(self._pipe, select.POLLIN)
-        poll.register(wake.fileno(), select.POLLIN)
-        if pidfd >= 0:
-            poll.register(pidfd, select.POLLIN)
+        for descriptor in (self._pipe, wake.fileno(), pidfd):
+            if descriptor >= 0:
+                poll.register(descriptor, select.POLLIN)
+        longest = _BLIND_TICK if pidfd < 0 else _TICK if self._around.orphans.adopting else _LONG
         self._stop.watch(wake)
+        self._around.orphans.enter(self._process.pid)
         try:
             while (pause := self._advance()) is not None:
-                for descriptor, _ in poll.poll(pause * 1000) or ((-1, 0),):
+                events = poll.poll(min(pause, longest) * 1000)
+                for descriptor, _ in events:
                     if descriptor == self._pipe:
                         if not self._read():
-                            poll.unregister(self._pipe)
+                            poll.unregister(descriptor)
                     elif descriptor == pidfd:
-                        poll.unregister(pidfd)
-                        self._leader_has_ended()
-                    elif descriptor == wake.fileno():
-                        wake.clear()
-                    elif pidfd < 0 and self._leader_ended is None and self._process.poll() is not None:
+                        poll.unregister(descriptor)
                         self._leader_has_ended()
                     else:
-                        self._tree.reap()
+                        wake.clear()
+                if pidfd < 0 and self._leader_ended is None and self._process.poll() is not None:
+                    self._leader_has_ended()
+                if not events:
+                    self._tree.reap()
+            if self._ladder is not None:
+                self._tree.reap()
             return Ending(self._process.wait(), self._timed_out, self._finished)
         finally:
+            self._around.orphans.leave(self._process.pid)
             self._stop.watch(None)
+            self._stdout.close()
             if pidfd >= 0:
                 os.close(pidfd)
-            self._process.stdout.close()  # type: ignore[union-attr]  # it is a pipe, see __init__
 
     def _advance(self) -> float | None:
         """Do what is due now; the most seconds to wait for the next event, or None when all is over."""
@@ -143,11 +148,61 @@ class Supervision:
         stop_at = self._stop.kill_at
         if stop_at is not None:
             self._climb(stop_at)
-        elif self._deadline is not None and now >= self._deadline and self._leader_ended is None:
-            self._timed_out = self._ladder is None or self._timed_out
+        if self._ladder is None and self._deadline is not None and self._leader_ended is None:
+            if now < self._deadline:
+                return self._deadline - now
+            self._timed_out = True
             self._climb(now + self._kill_grace)
-        pause = None
-        if self._ladder is not None:
-            pause = self._ladder.step()
-            ...
-        return pause
+        pause = None if self._ladder is None else self._ladder.step()
+        if pause is not None:
+            return pause
+        if self._leader_ended is None:
+            return _LONG
+        if not self._pipe_open:
+            return None
+        give_up = self._leader_ended + self._kill_grace + PIPE_GRACE
+        if stop_at is not None:
+            give_up = min(give_up, stop_at + PIPE_GRACE)
+        return give_up - now if now < give_up else None
+
+    def _climb(self, kill_at: float) -> None:
+        """Begin to end everything, or bring the end nearer."""
+        if self._ladder is None:
+            around = self._around
+            self._ladder = Ladder(self._tree, kill_at, monotonic=around.clock.monotonic, warn=around.warn)
+        else:
+            self._ladder.kill_at = min(self._ladder.kill_at, kill_at)
+
+    def _leader_has_ended(self) -> None:
+        clock = self._around.clock
+        self._leader_ended = clock.monotonic()
+        self._finished = clock.now()
+        if self._ladder is None and self._tree.left():
+            self._climb(self._leader_ended + self._kill_grace)
+
+    def _read(self) -> bool:
+        """Take what the pipe has; False at its end."""
+        data = os.read(self._pipe, self._read_size)
+        if not data:
+            self._pipe_open = False
+            return False
+        if self._output is not None:
+            self._output.write(data)
+        if len(data) == _READ:
+            self._read_size = widen(self._pipe)
+        return True
+
+
+def _pipe_of(process: subprocess.Popen[bytes]) -> IO[bytes]:
+    if process.stdout is None:
+        raise ValueError("the process has no pipe")
+    return process.stdout
+
+
+def widen(pipe: int) -> int:
+    """Enlarge a pipe through which much flows; the number of bytes to read from it at once."""
+    try:
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
+    except (OSError, AttributeError):  # the user's limit for pipes, or a system that has none
+        return _READ
+    return _WIDE_READ

@@ -26,14 +26,14 @@ class Threads:
         self._busy = 0
 
     def run(self, work: Work) -> None:
-        """Start `work` soon; returns at once.
+        """Start `work` at once, and return.
 
         Raises:
-            RuntimeError: the system has no room for another thread.
+            RuntimeError, OSError: the system has no room for another thread.
         """
         with self._lock:
             if self._busy == len(self._threads):
-                thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
+                thread = threading.Thread(target=self._loop, args=(Wake(),), name=self._name, daemon=True)
                 thread.start()
                 self._threads.append(thread)
             self._busy += 1
@@ -50,10 +50,10 @@ class Threads:
             self._work.put(None)
         for thread in self._threads:
             thread.join(seconds)
+        self._threads.clear()
 
-    def _loop(self) -> None:
+    def _loop(self, wake: Wake) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())  # what is started here inherits the mask
-        wake = Wake()
         try:
             while (work := self._work.get()) is not None:
                 work(wake)

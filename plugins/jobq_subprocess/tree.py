@@ -77,7 +77,7 @@ class Tree:
         self._orphans.reap()
 
     def _is_marked(self, pid: int) -> bool:
-        return processes.carries(pid, *self._markers)
+        return bool(self._markers) and processes.carries(pid, *self._markers)
 
 
 class Ladder:

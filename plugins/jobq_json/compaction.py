@@ -1,0 +1,241 @@
+"""Compaction: a new generation whose sorted run has in place what the journal of the old one said.
+
+Nearly all of it happens without the writers' lock, while others go on writing to the old journal; under the lock only
+what they wrote at last is carried over and the new manifest put in place. A compaction that fails leaves the old
+generation as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from jobq import files
+from jobq.times import format_time
+from jobq_json.archive import Appender
+from jobq_json.directory import COMPACT_LOCK, journal_header
+from jobq_json.lines import encode, parse, seal
+from jobq_json.manifest import Manifest
+from jobq_json.retention import retained
+from jobq_json.writing import RunWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime, timedelta
+
+    from jobq.job import State
+    from jobq_json.directory import Directory
+    from jobq_json.view import Place, View
+
+_CATCH_UP = 1 << 16
+"""Bytes of journal that may be left to carry over under the lock."""
+
+
+def worth_it(view: View, journal_size: int) -> bool:
+    """Whether the journal has grown enough."""
+    return journal_size > max(1 << 20, min(view.manifest.size // 4, 8 << 20))
+
+
+@contextlib.contextmanager
+def only_one(directory: Directory) -> Iterator[bool]:
+    """Hold the lock of the one process that compacts; answers with whether it could be had. Never waits."""
+    descriptor = files.open_private(directory.path / COMPACT_LOCK, os.O_RDWR | os.O_CREAT)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
+
+
+def compact(directory: Directory, view: View, *, now: datetime, keep: Mapping[State, timedelta | None]) -> bool:
+    """Make a new generation of what `view` shows, unless somebody else is about it; whether it was made.
+
+    The view is over afterwards.
+
+    Raises:
+        StoreError: it could not be made; the old generation stands.
+    """
+    with only_one(directory) as alone:
+        if not alone:
+            return False
+        view.refresh()
+        made = _Generation(directory, view, view.manifest.generation + 1, now=now, keep=keep)
+        try:
+            made.write()
+            made.catch_up()
+            with directory.locked() as current:
+                if current.generation != view.manifest.generation:
+                    made.discard()
+                    return False
+                made.publish()
+        except BaseException:
+            made.discard()
+            raise
+        directory.sweep(made.manifest.files)
+        return True
+
+
+def compact_locked(directory: Directory, view: View, *, now: datetime) -> None:
+    """As `compact`, under the writers' lock, which the caller holds, and whether or not somebody else is about it.
+
+    For when the journal cannot be trusted with another record.
+    """
+    with only_one(directory) as alone:
+        generation = view.manifest.generation + (1 if alone else 2)  # 2: the other one's files have the name between
+        made = _Generation(directory, view, generation, now=now, keep={})
+        try:
+            made.write()
+            made.publish()
+        except BaseException:
+            made.discard()
+            raise
+        directory.sweep(made.manifest.files)
+
+
+class _Generation:
+    """A generation in the making."""
+
+    def __init__(
+        self,
+        directory: Directory,
+        view: View,
+        generation: int,
+        *,
+        now: datetime,
+        keep: Mapping[State, timedelta | None],
+    ) -> None:
+        self._directory, self._view = directory, view
+        self._now, self._keep = now, keep
+        self._position = view.position
+        self._seq = view.seq
+        self._generation = generation
+        self._archived: dict[str, tuple[str, int]] = {}
+        self._journal_fd = -1
+        self._prepared = ""
+        self._synced = self._in_force = False
+        self._run = RunWriter(
+            directory,
+            generation,
+            old=view.run,
+            sections=view.manifest.sections,
+            touched=view.touched,
+            changed=[kept for kept in view.delta.values() if kept is not None],
+        )
+
+    def write(self) -> None:
+        """Write everything but the end of the journal, synced."""
+        view, old = self._view, self._view.manifest
+        counts = {queue: {s: n for s, n in states.items() if n} for queue, states in view.counts.items()}
+        finished = list(view.finished.values())
+        kept = retained(self._directory, view, now=self._now, keep=self._keep)
+        for queue, state in kept.dropped:
+            counts[queue][state] -= 1
+        appender = Appender(self._directory, kept.segments, kept.next_segment)
+        for job in finished:
+            self._archived[job.id] = appender.append(job.line)
+        appender.finish()
+        damaged_files = old.damaged_files
+        if view.damaged_lines:
+            name = f"damaged-{self._generation}.jsonl"
+            self._directory.write(name, [b"".join(line + b"\n" for line in view.damaged_lines)])
+            damaged_files += (name,)
+        self._run.write()
+        self.manifest = Manifest(
+            generation=self._generation,
+            written=format_time(self._now),
+            seq=self._seq,
+            counts={queue: live for queue, states in counts.items() if (live := _positive(states))},
+            paused=dict(view.paused),
+            archive=tuple(appender.segments),
+            next_segment=appender.next_segment,
+            damaged=view.damaged,
+            damaged_files=damaged_files,
+            sections=tuple(self._run.sections),
+        )
+        footer = self.manifest.record() | {"jobq": "end", "from": [old.generation, self._position]}
+        self._run.finish(seal(encode(footer)) + b"\n")
+        self.manifest = replace(self.manifest, size=self._run.offset)
+        self._prepared = self._directory.prepare(self.manifest)
+        path = self._directory.path / self.manifest.journal_file
+        self._journal_fd = files.open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+        self._append([journal_header(self._generation, self._seq)])
+
+    def catch_up(self) -> None:
+        """Carry over what was written meanwhile, until little of it is left."""
+        while self._view.journal.size - self._position > _CATCH_UP:
+            self._carry_over()
+        self._sync_journal()
+
+    def publish(self) -> None:
+        """Under the lock: carry over the rest, and put the new manifest in place."""
+        if self._carry_over() or not self._synced:
+            self._sync_journal()
+        self._directory.put_in_force(self._prepared)
+        self._in_force = True
+        self._close()
+        self._directory.sync()
+
+    def discard(self) -> None:
+        """Remove what was made, as far as that is possible. What it leaves is swept by the next compaction."""
+        self._close()
+        if self._in_force:
+            return
+        number = self._generation
+        for name in (self._prepared, f"jobs-{number}.jsonl", f"journal-{number}.jsonl", f"damaged-{number}.jsonl"):
+            with contextlib.suppress(OSError):
+                if name:
+                    os.unlink(self._directory.path / name)
+
+    def _carry_over(self) -> bool:
+        lines = []
+        for line, position in self._view.journal.read(self._position):
+            lines.append(self._translated(line) + b"\n")
+            self._position = position
+        self._append(lines)
+        return bool(lines)
+
+    def _translated(self, line: bytes) -> bytes:
+        """A journal line with the places of jobs as they are in the new generation."""
+        if line.startswith(b'{"op":"add"') or (record := parse(line)) is None:
+            return line
+        for key, index in (("ended", 3), ("claims", 2), ("jobs", 3 if record["op"] == "set" else 1)):
+            for change in record.get(key, ()):
+                change[index] = self._moved(change[0], change[index])
+        return seal(encode(record))
+
+    def _moved(self, job_id: str, place: Place) -> Place:
+        if job_id in self._archived:
+            return list(self._archived[job_id])
+        if job_id in self._run.places:
+            return self._run.places[job_id]
+        return self._run.moved(place) if isinstance(place, int) else place
+
+    def _append(self, lines: list[bytes]) -> None:
+        try:
+            files.write_all(self._journal_fd, b"".join(lines))
+        except OSError as error:
+            raise files.unavailable(error, self._directory.path / self.manifest.journal_file) from None
+
+    def _sync_journal(self) -> None:
+        try:
+            files.sync(self._journal_fd)
+        except OSError as error:
+            raise files.unavailable(error, self._directory.path / self.manifest.journal_file) from None
+        self._synced = True
+
+    def _close(self) -> None:
+        self._run.close()
+        if self._journal_fd >= 0:
+            os.close(self._journal_fd)
+            self._journal_fd = -1
+
+
+def _positive(states: Mapping[str, int]) -> dict[str, int]:
+    return {state: number for state, number in states.items() if number > 0}

@@ -1,0 +1,96 @@
+"""What is decided under the writers' lock: each function applies a change to a view and answers with its record.
+
+The record is the text of the journal line, without what the journal adds. A view whose record could not be written
+is dropped by the caller, so nothing here has to be undone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jobq.job import Change, State
+from jobq.lifecycle import settled
+from jobq.store import Claim
+from jobq.times import format_time
+from jobq_json.kept import PROCESSING
+from jobq_json.lines import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from jobq.job import Job
+    from jobq.store import Ended, Presence, Wanted
+    from jobq_json.kept import Kept
+    from jobq_json.view import Place, View
+
+
+def claim(
+    view: View, worker: Presence, *, wanted: Wanted, limit: int, ended: Sequence[Ended], now: datetime
+) -> tuple[list[Claim], list[Claim], str, bool]:
+    """Record what ended, then claim.
+
+    Returns:
+        The new claims, the refused ones, the record ("" where nothing changed), and whether others should be woken.
+    """
+    refused: list[Claim] = []
+    changes: list[list[Any]] = []
+    ring = False
+    for item in ended:
+        kept = view.delta.get(item.claim.job.id)
+        if kept is None or not _holds(kept, item.claim):
+            if kept is None or not _recorded(kept.job, item):
+                refused.append(item.claim)
+            continue
+        change = item.change if kept.job.cancel_requested_at is None else settled(kept.job, item.change)
+        view.change(kept, None, change, now)
+        changes.append(_entry(kept.id, change, None))
+        ring = ring or change.fields["state"] is not State.COMPLETED
+    written = format_time(now)
+    claims: list[Claim] = []
+    taken: list[list[Any]] = []
+    for kept in view.lanes.choose(wanted, view.paused, limit=limit, now=written) if limit > 0 else ():
+        place = None if kept.id in view.delta else kept.offset
+        job = view.claim(kept, place, worker.id, now)
+        claims.append(Claim(job, worker.id, worker.host))
+        taken.append([job.id, job.run, place])
+    if not changes and not claims:
+        return claims, refused, "", False
+    record = {"op": "claim", "worker": worker.id, "at": written, "ended": changes, "claims": taken}
+    return claims, refused, encode(record), ring
+
+
+def change(view: View, kept: Kept, place: Place, new: Change, *, now: datetime) -> tuple[Job, str]:
+    """One job changes; the job after it, and the record."""
+    job = view.change(kept, place, new, now)
+    return job, encode({"op": "set", "at": format_time(now), "jobs": [_entry(kept.id, new, place)]})
+
+
+def delete(view: View, found: Sequence[tuple[Kept, Place]]) -> str:
+    """Jobs are deleted; the record."""
+    for kept, place in found:
+        view.delete(kept, place)
+    return encode({"op": "del", "jobs": [[kept.id, place] for kept, place in found]})
+
+
+def pause(view: View, queue: str, paused: bool, reason: str) -> str:
+    """A queue is paused or goes on; the record, "" where it was so already."""
+    if view.paused.get(queue) == (reason if paused else None):
+        return ""
+    view.pause(queue, paused, reason)
+    return encode({"op": "pause", "queue": queue, "paused": paused, "reason": reason})
+
+
+def _holds(kept: Kept, held: Claim) -> bool:
+    """The fencing rule: the job is under way, in that run, with that worker."""
+    return kept.state == PROCESSING and kept.job.run == held.run and kept.job.worker == held.worker
+
+
+def _recorded(job: Job, item: Ended) -> bool:
+    """Whether this very end was recorded before, by a call whose sync failed: saying it again changes nothing."""
+    run = item.change.run
+    return run is not None and run in job.history and job.state is item.change.fields["state"]
+
+
+def _entry(job_id: str, new: Change, place: Place) -> list[Any]:
+    return [job_id, new.record(), None if new.run is None else new.run.record(), place]

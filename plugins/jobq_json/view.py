@@ -1,0 +1,310 @@
+"""One process's view of a generation: what its manifest, sorted run and journal add up to.
+
+In memory are the jobs that the journal touched and those that run; the rest stays in the files. The view follows the
+journal, without a lock, and is a function of the files alone: every process arrives at the same.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any
+
+from jobq.errors import NewerFormat
+from jobq.job import Change, Job, Run, read_fields
+from jobq.lifecycle import claimed
+from jobq.times import parse_time
+from jobq_json import search
+from jobq_json.archive import Archive
+from jobq_json.kept import COMPLETED, CANCELLED, PENDING, PROCESSING, WAITING, Kept, of_job, of_line
+from jobq_json.lanes import Lanes
+from jobq_json.lines import parse
+from jobq_json.mapped import Mapped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from datetime import datetime
+
+    from jobq_json.directory import Directory
+    from jobq_json.journal import Journal
+    from jobq_json.manifest import Manifest, Section
+
+Place = int | list[Any] | None
+"""Where a job's line is before the journal touches it: an offset in the sorted run, [segment, offset], or unknown."""
+
+
+class View:
+    """A view of one generation.
+
+    Args:
+        directory: where the files are.
+        manifest: of the generation.
+        journal: its journal.
+        warn: is told of every damaged record, in one sentence.
+
+    Attributes:
+        delta: the jobs that the journal touched, and those that run; None for those deleted.
+        finished: those of them that are finished, in order of finishing.
+        held: those that run, by worker and id.
+        counts: jobs by queue and state.
+        paused: paused queues and why.
+        touched: offsets of the lines of the sorted run that `delta` replaces.
+        touched_due: the `run_at` of those of them that were pending.
+        archived: offsets of archived lines that `delta` replaces, by segment.
+        seq: the number of the next job.
+        position: how far the journal has been read.
+        damaged_lines: what was found damaged, in the files of this generation.
+    """
+
+    def __init__(
+        self, directory: Directory, manifest: Manifest, journal: Journal, warn: Callable[[str], None]
+    ) -> None:
+        self.manifest, self.journal = manifest, journal
+        self._warn = warn
+        self.run = Mapped(directory, manifest.jobs_file, "jobs", manifest.size)
+        self.archive = Archive(directory, manifest.archive)
+        self.delta: dict[str, Kept | None] = {}
+        self.finished: dict[str, Kept] = {}
+        self.held: dict[str, dict[str, Kept]] = {}
+        self.counts = {queue: dict(counts) for queue, counts in manifest.counts.items()}
+        self.paused = dict(manifest.paused)
+        self.touched: list[int] = []
+        self.touched_due: list[str] = []
+        self.archived: dict[str, set[int]] = {}
+        self.seq = manifest.seq
+        self.position = 0
+        self.damaged_lines: list[bytes] = []
+        self._damaged_places: set[tuple[str, int]] = set()
+        self.lanes = Lanes(self.delta)
+        self._starts = [section.start for section in manifest.sections]
+        for section in manifest.sections:
+            if section.state == PROCESSING:
+                self._load(section)
+            elif section.state in WAITING:
+                self.lanes.lane(section.lane).add_section(section, self.read)
+        self.refresh()
+
+    @property
+    def damaged(self) -> int:
+        """How many records were found damaged, in this generation and before."""
+        return self.manifest.damaged + len(self.damaged_lines)
+
+    def refresh(self) -> None:
+        """Follow the journal to its end.
+
+        Raises:
+            NewerFormat: a newer jobq wrote to it what this one does not know.
+            StoreUnreadable: it is shorter than it was, or damaged at its beginning.
+        """
+        for line, position in self.journal.read(self.position):
+            self._replay(line)
+            self.position = position
+
+    def read(self, offset: int, section: Section | None = None) -> tuple[Kept | None, int]:
+        """The job of a line of the sorted run, None where it is damaged; and the offset of the next."""
+        line, following = self.run.line(offset)
+        kept = of_line(line, offset)
+        if kept is None:
+            self.note_damage(self.run.name, offset, line, section or self.section_at(offset))
+        return kept, following
+
+    def section_at(self, offset: int) -> Section | None:
+        """The section of the sorted run in which an offset lies."""
+        index = bisect_right(self._starts, offset) - 1
+        sections = self.manifest.sections
+        return sections[index] if index >= 0 and offset < sections[index].end else None
+
+    def note_damage(self, file: str, offset: int, line: bytes, section: Section | None = None) -> None:
+        """Set a damaged line aside: count it once, and no longer as a job of its section."""
+        if (file, offset) in self._damaged_places:
+            return
+        self._damaged_places.add((file, offset))
+        self.damaged_lines.append(line)
+        self._warn(f"a record in {file} is damaged (at byte {offset}) and set aside; `jobq doctor` tells more")
+        if section is not None:
+            self.touched.append(offset)
+            self._count(section.lane.queue, section.state, -1)
+            if section.state == PENDING:
+                self.touched_due.append(section.first)
+
+    def locate(self, ids: Collection[str]) -> dict[str, tuple[Kept, Place]]:
+        """The jobs of those of the ids that are taken, and where their lines are."""
+        found: dict[str, tuple[Kept, Place]] = {}
+        missing = []
+        for job_id in ids:
+            if job_id not in self.delta:
+                missing.append(job_id)
+            elif (kept := self.delta[job_id]) is not None:
+                found[job_id] = kept, None
+        if not missing:
+            return found
+        start, end = self.run.first, self._end
+        for job_id, offset in search.locate(self.run.data, missing, start=start, end=end).items():
+            base = self.read(offset)[0]
+            if base is not None:
+                found[job_id] = base, offset
+        missing = [job_id for job_id in missing if job_id not in found]
+        if missing:
+            for job_id, (segment, archived) in self.archive.locate(missing).items():
+                found[job_id] = archived, [segment, archived.offset]
+        return found
+
+    @property
+    def _end(self) -> int:
+        return self.manifest.sections[-1].end if self.manifest.sections else self.run.first
+
+    # What the journal says, applied: by whoever wrote it from what is in memory, by the others from its text.
+
+    def add(self, kept: Kept) -> None:
+        """A new job."""
+        self._replace(None, kept)
+
+    def claim(self, kept: Kept, place: Place, worker: str, now: datetime) -> Job:
+        """A worker takes a job that waits."""
+        return self.change(kept, place, claimed(kept.job, worker, now=now), now)
+
+    def change(self, kept: Kept, place: Place, change: Change, now: datetime) -> Job:
+        """A job changes; the job after it."""
+        job = kept.job.changed(change, now=now)
+        self._touch(kept, place)
+        self._replace(kept, of_job(job, kept.seq))
+        return job
+
+    def delete(self, kept: Kept, place: Place) -> None:
+        """A job is no more."""
+        self._touch(kept, place)
+        self._replace(kept, None)
+
+    def pause(self, queue: str, paused: bool, reason: str) -> None:
+        """A queue is paused or goes on."""
+        if paused:
+            self.paused[queue] = reason
+        else:
+            self.paused.pop(queue, None)
+
+    def _replay(self, line: bytes) -> None:
+        if line.startswith(b'{"op":"add","sizes":['):
+            if (added := _added(line)) is not None:
+                for kept in added:
+                    self._replace(None, kept)
+                self.seq = max(self.seq, added[-1].seq + 1)
+                return
+        record = parse(line)
+        if record is None:
+            self.note_damage(self.journal.path.name, self.position, line)
+            return
+        match record.get("op"):
+            case "claim":
+                now = parse_time(record["at"])
+                self._replay_changes(record["ended"], now)
+                for job_id, run, place in record["claims"]:
+                    found = self._former(job_id, place)
+                    if found is not None and found[0].job.run + 1 == run:
+                        self.claim(*found, record["worker"], now)
+                    else:
+                        self._unknown(job_id, line)
+            case "set":
+                self._replay_changes(record["jobs"], parse_time(record["at"]))
+            case "del":
+                for job_id, place in record["jobs"]:
+                    if (found := self._former(job_id, place)) is not None:
+                        self.delete(*found)
+                    else:
+                        self._unknown(job_id, line)
+            case "pause":
+                self.pause(record["queue"], record["paused"], record["reason"])
+            case unknown:
+                raise NewerFormat(f"{self.journal.path} holds a change of kind {unknown!r}, written by a newer jobq")
+        self.seq = max(self.seq, record["seq"])
+
+    def _replay_changes(self, changes: Sequence[Any], now: datetime) -> None:
+        for job_id, fields, run, place in changes:
+            if (found := self._former(job_id, place)) is not None:
+                change = Change(read_fields(fields), None if run is None else Run.from_record(run))
+                self.change(*found, change, now)
+            else:
+                self._unknown(job_id, b"")
+
+    def _former(self, job_id: str, place: Place) -> tuple[Kept, Place] | None:
+        """The job as it is before a change, and the place of its line. `place` is a hint, checked by the id."""
+        if job_id in self.delta:
+            kept = self.delta[job_id]
+            return None if kept is None else (kept, None)
+        hinted: Kept | None = None
+        if isinstance(place, int):
+            if self.run.first <= place < self._end:
+                hinted = of_line(self.run.line(place)[0], place)
+        elif place is not None:
+            hinted = self.archive.read(place[0], place[1])
+        if hinted is not None and hinted.id == job_id:
+            return hinted, place
+        return self.locate((job_id,)).get(job_id)
+
+    def _unknown(self, job_id: str, line: bytes) -> None:
+        """The journal changes a job that is not there: its own record must have been damaged."""
+        key = (f"{self.journal.path.name} {job_id}", self.position)
+        if key not in self._damaged_places:
+            self._damaged_places.add(key)
+            self.damaged_lines.append(line)
+            self._warn(f"{self.journal.path.name} changes job {job_id}, whose own record is damaged or missing")
+
+    def _touch(self, kept: Kept, place: Place) -> None:
+        if isinstance(place, int):
+            self.touched.append(place)
+            if kept.state == PENDING:
+                self.touched_due.append(kept.run_at)
+        elif place is not None:
+            self.archived.setdefault(place[0], set()).add(place[1])
+
+    def _replace(self, old: Kept | None, new: Kept | None) -> None:
+        if old is not None:
+            self._count(old.queue, old.state, -1)
+            self.delta[old.id] = new
+            if old.state == PROCESSING:
+                held = self.held[old.job.worker or ""]
+                del held[old.id]
+                if not held:
+                    del self.held[old.job.worker or ""]
+            elif old.state in (COMPLETED, CANCELLED):
+                self.finished.pop(old.id, None)
+        if new is not None:
+            self.delta[new.id] = new
+            self._count(new.queue, new.state, 1)
+            if new.state in WAITING:
+                self.lanes.push(new)
+            elif new.state == PROCESSING:
+                self.held.setdefault(new.job.worker or "", {})[new.id] = new
+            elif new.state in (COMPLETED, CANCELLED):
+                self.finished[new.id] = new
+
+    def _count(self, queue: str, state: str, by: int) -> None:
+        counts = self.counts.setdefault(queue, {})
+        counts[state] = counts.get(state, 0) + by
+
+    def _load(self, section: Section) -> None:
+        offset = section.start
+        while offset < section.end:
+            kept, following = self.read(offset, section)
+            if kept is not None:
+                self.touched.append(offset)
+                self.delta[kept.id] = kept
+                self.held.setdefault(kept.job.worker or "", {})[kept.id] = kept
+            offset = following
+
+
+def _added(line: bytes) -> list[Kept] | None:
+    """The jobs of an `add` record, None where it is damaged. The sizes in it say where each job's line ends."""
+    from jobq_json.lines import sound
+
+    if not sound(line):
+        return None
+    start = len(b'{"op":"add","sizes":[')
+    end = line.index(b"]", start)
+    offset = end + len(b'],"jobs":[')
+    added = []
+    for size in line[start:end].split(b","):
+        kept = of_line(line[offset : offset + int(size)], checked=True)
+        if kept is None:
+            return None
+        added.append(kept)
+        offset += int(size) + 1
+    return added

@@ -1,0 +1,264 @@
+"""A warm child: runs handlers, one job after the other, until its socket closes.
+
+Executed as a file, `python -P child.py DESCRIPTOR`, so that nothing but the standard library and what a job needs of
+jobq is imported; see jobq_subprocess.protocol for what it reads and writes.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+from jobq.handlers import load
+from jobq.job import Job
+
+if TYPE_CHECKING:
+    import asyncio
+    import logging
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from jobq.queue import Queue
+
+REASON_LIMIT = 1000
+LEFTOVER_TASKS_SECONDS = 1.0
+"""How long tasks that an async handler left behind may take to be cancelled."""
+
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
+
+
+class Context:
+    """What a handler is given beside its job; see `jobq.handlers.HandlerContext`."""
+
+    def __init__(self, child: Child, job: Job) -> None:
+        self.job = job
+        self.attempt = job.attempts + 1
+        self.run = job.run
+        self._child = child
+
+    @functools.cached_property
+    def log(self) -> logging.Logger:
+        """A logger whose lines go to the attempt's output."""
+        return _logger()
+
+    def enqueue(self, **fields: Any) -> Job:
+        """Enqueue another job into the same store; durable on return."""
+        return self._child.queue.enqueue(**fields)
+
+
+class Child:
+    """Runs the handlers of one child process.
+
+    Args:
+        targets: what is imported for each handler's name.
+        leftovers: whether children of this process are there.
+    """
+
+    def __init__(self, targets: Mapping[str, str], leftovers: Callable[[], bool]) -> None:
+        self._targets = targets
+        self._leftovers = leftovers
+        self._pid = os.getpid()
+        self._handlers: dict[str, Callable[[Job, Any], Any]] = {}
+        self._runner: asyncio.Runner | None = None
+        self._tasks_left = False
+
+    @functools.cached_property
+    def queue(self) -> Queue:
+        """The queue that this process's environment names."""
+        from jobq.queue import Queue
+
+        return Queue.open()
+
+    def answer(self, request: Mapping[str, Any]) -> bytes:
+        """Run one job; the line that tells what came of it."""
+        job = Job.from_record(request["job"])
+        _mark(job, request["slot"])
+        try:
+            answer = self._run(job, request["limit"])
+        except BaseException as error:  # an interrupt that came between two statements of ours
+            answer = _failed(error)
+        if os.getpid() != self._pid:  # a copy of this process that a handler has forked and that has come back from it
+            _flush()
+            os._exit(0)
+        marks = b""
+        if not _flush() or self._tasks_left:
+            marks += b'"retire":true,'
+        if self._leftovers():
+            marks += b'"left":true,'
+        return b"{" + marks + answer + b"}\n"
+
+    def _run(self, job: Job, limit: int) -> bytes:
+        name = job.handler or ""
+        handler = self._handlers.get(name)
+        if handler is None:
+            target = self._targets[name]
+            try:
+                handler = self._handlers[name] = load(target)
+            except BaseException as error:
+                _print_traceback(error)
+                return _failure(f"ImportError: {target}: {_described(error)}", "ImportError")
+        try:
+            value = handler(job, Context(self, job))
+            if hasattr(value, "__await__"):
+                value = self._await(value)
+        except SystemExit as error:
+            return b'"result":null' if error.code in (None, 0) else _failed(error)
+        except BaseException as error:
+            _print_traceback(error)
+            return _failed(error)
+        return _returned(value, limit)
+
+    def _await(self, awaitable: Any) -> Any:
+        import asyncio
+
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        return self._runner.run(self._awaited(awaitable))
+
+    async def _awaited(self, awaitable: Any) -> Any:
+        import asyncio
+
+        try:
+            return await awaitable
+        finally:
+            rest = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in rest:
+                task.cancel()
+            if rest:
+                _, pending = await asyncio.wait(rest, timeout=LEFTOVER_TASKS_SECONDS)
+                self._tasks_left = bool(pending)
+
+
+def _returned(value: Any, limit: int) -> bytes:
+    if value is None:
+        return b'"result":null'
+    try:
+        encoded = _encode(value).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        return _failure(f"the handler's result is no JSON: {_first_line(error)}", None)
+    if len(encoded) > limit:
+        return _failure(f"the handler's result has {len(encoded)} bytes of JSON; result-limit is {limit}", None)
+    return b'"result":' + encoded
+
+
+def _failed(error: BaseException) -> bytes:
+    return _failure(_described(error), type(error).__name__)
+
+
+def _failure(reason: str, exception: str | None) -> bytes:
+    clean = reason[:REASON_LIMIT].encode("utf-8", "replace").decode()
+    return _encode({"failed": clean, "exception": exception})[1:-1].encode("utf-8", "replace")
+
+
+def _described(error: BaseException) -> str:
+    line = _first_line(error)
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
+
+def _first_line(error: BaseException) -> str:
+    try:
+        lines = str(error).strip().splitlines()
+    except BaseException as other:
+        return f"(its text cannot be told: {type(other).__name__})"
+    return lines[0] if lines else ""
+
+
+def _print_traceback(error: BaseException) -> None:
+    import traceback
+
+    try:
+        trace = error.__traceback__.tb_next if error.__traceback__ is not None else None
+        traceback.print_exception(type(error), error, trace, file=sys.stderr)
+    except BaseException:
+        os.write(2, f"{type(error).__name__}, whose traceback cannot be printed\n".encode())
+
+
+def _mark(job: Job, slot: int) -> None:
+    """Make what this process starts from now on carry the job's marker."""
+    environ = os.environ
+    environ["JOBQ_JOB_ID"] = job.id
+    environ["JOBQ_RUN"] = str(job.run)
+    environ["JOBQ_ATTEMPT"] = str(job.attempts + 1)
+    environ["JOBQ_QUEUE"] = job.queue
+    environ["JOBQ_SLOT"] = str(slot)
+
+
+def _flush() -> bool:
+    """Bring out what was printed; False where a handler has closed the streams of this process."""
+    for name in ("stdout", "stderr"):
+        try:
+            getattr(sys, name).flush()
+        except Exception:
+            setattr(sys, name, getattr(sys, f"__{name}__"))
+    return not (_closed(sys.__stdout__) or _closed(sys.__stderr__))
+
+
+def _closed(stream: TextIO | None) -> bool:
+    return stream is None or stream.closed
+
+
+@functools.cache
+def _logger() -> logging.Logger:
+    import logging
+
+    logger = logging.getLogger("jobq.handler")
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger.addHandler(lines)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    return logger
+
+
+def _leftovers() -> bool:
+    """Whether this process has living children; those that have died are reaped."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _prepare() -> None:
+    """Adopt what handlers start, and let nothing that they print wait in a buffer, be it Python's or C's."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    libc.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+    try:
+        libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 2, 0)  # _IONBF
+    except ValueError:  # a C library without that symbol
+        return
+
+
+def main() -> None:
+    """Serve the socket that the first argument names."""
+    descriptor = int(sys.argv[1])
+    os.set_inheritable(descriptor, False)
+    _prepare()
+    requests = open(descriptor, "rb", buffering=1 << 16)
+    greeting = json.loads(requests.readline())
+    sys.path[:0] = greeting["path"]
+    child = Child(greeting["handlers"], _leftovers)
+    _write(descriptor, b'{"ready":true}\n')
+    decode = json.JSONDecoder().decode
+    while request := requests.readline():
+        _write(descriptor, child.answer(decode(request.decode())))
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""One attempt of a command: starts it, watches over it, tells how it ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+from jobq.executor import Kind, Outcome
+from jobq_subprocess import outcomes
+from jobq_subprocess.environment import Environment, encode, markers
+from jobq_subprocess.supervision import Stop, Supervision, Surroundings
+from jobq_subprocess.tree import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jobq.clock import Wake
+    from jobq.executor import Attempt
+    from jobq.job import Job
+
+
+class Command:
+    """An attempt of a command, to be run in a thread of its own.
+
+    Attributes:
+        stop: ends it.
+    """
+
+    def __init__(self, around: Surroundings, environment: Environment, attempt: Attempt) -> None:
+        self.stop = Stop(around.clock)
+        self._around, self._environment, self._attempt = around, environment, attempt
+
+    def run(self, wake: Wake) -> Outcome:
+        """How the attempt ended, once nothing of it is left. Raises nothing."""
+        attempt = self._attempt
+        try:
+            process = self._start()
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            return outcomes.of_start(error, attempt.job)
+        try:
+            return self._watch(process, wake)
+        except Exception as error:
+            abandon(process)
+            return Outcome(kind=Kind.FAILURE, reason=f"executor failed: {type(error).__name__}: {error}")
+        finally:
+            attempt.output.close()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        job = self._attempt.job
+        return start(
+            arguments(job),
+            environment=self._environment.of_command(self._attempt),
+            directory=None if job.cwd is None else encode(job.cwd),
+            inherited=() if self._attempt.jobs_fd is None else (self._attempt.jobs_fd,),
+        )
+
+    def _watch(self, process: subprocess.Popen[bytes], wake: Wake) -> Outcome:
+        attempt = self._attempt
+        timeout = attempt.job.timeout
+        ending = Supervision(
+            self._around,
+            process,
+            Tree(process.pid, markers(attempt), self._around.orphans),
+            self.stop,
+            output=attempt.output,
+            deadline=None if timeout is None else self._around.clock.monotonic() + timeout.total_seconds(),
+            kill_grace=attempt.kill_grace.total_seconds(),
+        ).run(wake)
+        tail = attempt.output.tail()
+        if ending.timed_out:
+            return outcomes.of_timeout(attempt.job, tail=tail, finished=ending.finished)
+        return outcomes.of_status(ending.status, command=True, tail=tail, finished=ending.finished)
+
+
+def arguments(job: Job) -> list[bytes]:
+    """What is executed: /bin/sh for a string, the list itself for a list."""
+    command = job.command or ()
+    if not isinstance(command, str):
+        return [encode(argument) for argument in command]
+    options = [b"-c", b"--"] if command.startswith(("-", "+")) else [b"-c"]
+    return [b"/bin/sh", *options, encode(command)]
+
+
+def start(
+    argv: list[bytes], *, environment: dict[bytes, bytes], directory: bytes | None, inherited: tuple[int, ...]
+) -> subprocess.Popen[bytes]:
+    """Start a process with a session of its own, nothing to read, and one pipe for all that it prints.
+
+    Raises:
+        OSError, ValueError, subprocess.SubprocessError: as `subprocess.Popen`.
+    """
+    return subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        bufsize=0,
+        cwd=directory,
+        env=environment,
+        start_new_session=True,
+        pass_fds=inherited,
+    )
+
+
+def abandon(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that cannot be watched, and its group with it."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()

@@ -1,0 +1,88 @@
+"""The executor: hands commands to threads and handlers to warm children."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from jobq import presence
+from jobq.executor import Attempt, Executor, Kind, Outcome, Recovered, Running
+from jobq_subprocess.command import Command
+from jobq_subprocess.environment import Environment
+from jobq_subprocess.orphans import Orphans
+from jobq_subprocess.outcomes import no_room
+from jobq_subprocess.supervision import Stop, Surroundings
+from jobq_subprocess.threads import Threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jobq.clock import Wake
+    from jobq.providers import Context
+    from jobq.settings import Settings
+    from jobq.store import WorkerInfo
+    from jobq_subprocess.children import Children
+
+CLOSE_SECONDS = 10.0
+"""How long `close` waits for what was killed to be gone."""
+
+
+class SubprocessExecutor(Executor):
+    """Runs commands as processes, handlers in warm children.
+
+    In a process that is a child subreaper (`jobq.processes.become_subreaper`) when this is made, whatever an attempt
+    leaves behind is found at next to no cost; elsewhere every attempt's end looks through all processes.
+    """
+
+    def __init__(self, settings: Settings, context: Context) -> None:
+        self._settings, self._context = settings, context
+        self._environment = Environment(os.environb, settings["store"])
+        self._around = Surroundings(context.clock, Orphans(), context.warn)
+        self._threads = Threads("jobq-attempt")
+        self._commands: set[Command] = set()
+        self._made_children: Children | None = None
+
+    def start(self, attempt: Attempt, ended: Callable[[Outcome], None]) -> Running:
+        if attempt.job.handler is not None:
+            return self._children.start(attempt, ended)
+        command = Command(self._around, self._environment, attempt)
+
+        def run(wake: Wake) -> None:
+            outcome = command.run(wake)
+            self._commands.discard(command)
+            self._threads.free()
+            ended(outcome)
+
+        self._commands.add(command)
+        try:
+            self._threads.run(run)
+        except (RuntimeError, OSError) as error:
+            self._commands.discard(command)
+            ended(no_room(error))
+        return command.stop
+
+    def recover(self, worker: WorkerInfo) -> Recovered:
+        return presence.recover(self._context.home / "workers", worker)
+
+    def close(self) -> None:
+        for command in tuple(self._commands):
+            command.stop.stop(NOW)
+        if self._made_children is not None:
+            self._made_children.close(CLOSE_SECONDS)
+        self._threads.close(CLOSE_SECONDS)
+
+    @property
+    def _children(self) -> Children:
+        if self._made_children is None:
+            from jobq_subprocess.children import Children
+
+            context = self._context
+            self._made_children = Children(
+                self._around,
+                self._environment,
+                self._threads,
+                home=context.home,
+                targets={name: handler.target for name, handler in context.handlers.items()},
+                path=[str(context.home.parent / part) for part in self._settings["handlers-path"]],
+            )
+        return self._made_children
