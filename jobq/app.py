@@ -101,9 +101,7 @@ class App:
     def settings(self) -> Settings:
         """The settings in force, those of plugins too."""
         options = (*KERNEL_OPTIONS, *self.plugins.options())
-        settings = Settings(
-            options, self._read_config, environ=self._environ, flags=self._flags, home=self.home.path
-        )
+        settings = Settings(options, self._read_config, environ=self._environ, flags=self._flags, home=self.home.path)
         if settings.unknown:
             self.warn(f"{self.config_path}: no setting {', '.join(settings.unknown)}; `jobq config list` shows all")
         return settings

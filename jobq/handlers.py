@@ -48,7 +48,9 @@ class HandlerContext(Protocol):
     job: Job
     attempt: int
     run: int
-    log: logging.Logger
+
+    @property
+    def log(self) -> logging.Logger: ...
 
     def enqueue(
         self,

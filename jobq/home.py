@@ -65,7 +65,7 @@ def locate(asked: str | None, environ: Mapping[str, str], directory: str) -> Hom
     found = _nearest(Path(directory), Path(environ.get("HOME") or os.sep))
     if found is None:
         return Home(state_directory(environ), "default")
-    if not _is_trusted(found, environ):
+    if not is_trusted(found, environ):
         raise UnsafeHome(
             f"{found} was not made here by `jobq init`: its jobs would run as you. "
             f"If they may, `jobq init --trust {found}`"
@@ -108,7 +108,8 @@ def _nearest(directory: Path, user: Path) -> Path | None:
     return None
 
 
-def _is_trusted(path: Path, environ: Mapping[str, str]) -> bool:
+def is_trusted(path: Path, environ: Mapping[str, str]) -> bool:
+    """Whether `init` made or trusted this local home on this machine for this user."""
     return _mark(path) in _trusted(environ)
 
 

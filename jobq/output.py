@@ -8,6 +8,7 @@ the worker and can be followed. File names are made from a hash of the job's id,
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 from typing import TYPE_CHECKING
@@ -36,13 +37,17 @@ class Capture:
     """
 
     def __init__(self, home: Path, job_id: str, run: int, limit: int) -> None:
-        self._head_path = _path(home, job_id, run)
+        self._where = home, job_id, run
         self._room = limit // 2
         self._ring_size = limit - self._room
         self._head = self._ring = -1
         self._ring_total = 0
         self._last = b""
         self._failed = False
+
+    @functools.cached_property
+    def _head_path(self) -> Path:
+        return _path(*self._where)  # made for the first byte: most attempts print nothing
 
     def write(self, data: bytes) -> None:
         """Keep `data`, or what of it the bound leaves."""

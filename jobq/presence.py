@@ -84,6 +84,11 @@ def is_alive(directory: Path, worker_id: str) -> bool:
     return _held(directory / f"{worker_id}.lock")
 
 
+def left_running(directory: Path, worker_id: str) -> bool:
+    """Whether something that the worker started holds its jobs lock; of a living worker, it does so itself."""
+    return _held(directory / f"{worker_id}.jobs")
+
+
 def forget(directory: Path, worker_id: str) -> None:
     """Remove the files of a worker that is gone and recovered."""
     _unlink_all(directory, worker_id)

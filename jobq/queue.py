@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from jobq import lifecycle, output
+from jobq import lifecycle, output, retention
 from jobq.clock import Wake
 from jobq.errors import DuplicateJob, InvalidInput, JobChanged, JobNotFound, WaitTimeout
 from jobq.events import Event, EventKind
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from jobq.store import Counts, WorkerInfo
 
 ADD_BATCH = 1000
-PRUNE_BATCH = 1000
 WAIT_INTERVAL = 0.05
 
 
@@ -217,13 +216,7 @@ class Queue:
         """
         if not states <= ENDED:
             raise InvalidInput("state", ", ".join(sorted(states - ENDED)), "is no state in which a job has ended")
-        before = self._app.clock.now() - older_than
-        pruned = 0
-        while ids := self._app.store.prune(states=states, before=before, limit=PRUNE_BATCH):
-            for job_id in ids:
-                output.remove(self._app.home.path, job_id)
-            pruned += len(ids)
-        return pruned
+        return retention.prune(self._app.store, self._app.home.path, states, self._app.clock.now() - older_than)
 
     def pause(self, queue: str, *, reason: str = "") -> None:
         """Let no more jobs of this queue be claimed, until `resume`; running ones go on.

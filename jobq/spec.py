@@ -110,7 +110,7 @@ def new_job(
     _exactly_one(spec)
     values: dict[str, Any] = {"max_attempts": settings["max-attempts"], "timeout": settings["timeout"]}
     for key, value in spec.items():
-        name: str = _ALIASES.get(key, key)
+        name = _ALIASES.get(key) or str(key)
         if name != key and name in spec:
             raise InvalidInput(key, value, f"and {name} are two names of one field; give one")
         values[name] = _FIELDS[key](key, value)

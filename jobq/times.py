@@ -14,6 +14,9 @@ from jobq.errors import InvalidInput
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
+_INSTANT = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:\d\d)?", re.ASCII
+)
 _CLOCK = re.compile(r"(?:(today|tomorrow)\s+)?(\d{1,2}):(\d{2})(?::(\d{2}))?")
 MAX_DURATION = timedelta(days=36500)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -51,10 +54,10 @@ def parse_instant(field: str, value: object) -> datetime:
         InvalidInput: not a string, unparsable, naive, or outside of what can be stored.
     """
     rule = "must be an RFC 3339 time with an offset, as 2026-07-11T20:57:58Z"
-    if not isinstance(value, str) or len(value) < 16:
+    if not isinstance(value, str) or not _INSTANT.fullmatch(value):
         raise InvalidInput(field, value, rule)
     try:
-        moment = datetime.fromisoformat(value)
+        moment = datetime.fromisoformat(value.upper())
         if moment.tzinfo is None:
             raise InvalidInput(field, value, f"has no offset; it {rule}")
         return ceil_ms(moment.astimezone(UTC))

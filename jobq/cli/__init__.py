@@ -19,9 +19,10 @@ _COMMANDS = {
     "enqueue": "submit",
     "add": "submit",
     "worker": "work",
-    "status": "see",
+    "status": "status",
     "list": "see",
-    "show": "see",
+    "show": "show",
+    "why": "why",
     "logs": "logs",
     "wait": "see",
     "cancel": "change",
@@ -39,6 +40,10 @@ _COMMANDS = {
     "completion": "install",
     "demo": "demo",
 }
+
+
+class _NobodyReads(Exception):
+    """The reader of stdout has closed the pipe."""
 
 
 class Root(click.Group):
@@ -71,6 +76,20 @@ class Root(click.Group):
             ctx.fail(f"No such command {name!r}.{hint}")
         return super().resolve_command(ctx, args)
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """As click does, but that nobody reads any more is told to `main` (click would exit with 1)."""
+        try:
+            return super().make_context(*args, **kwargs)
+        except BrokenPipeError:
+            raise _NobodyReads from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does, but that nobody reads any more is told to `main` (click would exit with 1)."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _NobodyReads from None
+
     def _plugin_commands(self, ctx: click.Context) -> dict[str, click.Command]:
         try:
             offered = ctx.ensure_object(Globals).app.plugins.commands()
@@ -80,7 +99,9 @@ class Root(click.Group):
         commands: dict[str, click.Command] = {}
         for plugin, command in offered:
             if command.name in _COMMANDS:
-                click.echo(f"jobq: plugin {plugin.title}: the core command {command.name!r} cannot be replaced", err=True)
+                click.echo(
+                    f"jobq: plugin {plugin.title}: the core command {command.name!r} cannot be replaced", err=True
+                )
             elif command.name is not None:
                 commands[command.name] = command
         return commands
@@ -129,7 +150,7 @@ def _run(args: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("", err=True)
         return 130
-    except BrokenPipeError:
+    except (_NobodyReads, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads: end quietly, at exit too
         return 0
     except JobqError as error:

@@ -118,9 +118,8 @@ def command(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], Comm
 def with_globals(function: Callable[..., Any]) -> Callable[..., Any]:
     """Hand the `Globals` to a command's function as its first argument."""
 
-    @click.pass_context
-    def call(ctx: click.Context, *args: Any, **kwargs: Any) -> Any:
-        return ctx.invoke(function, ctx.ensure_object(Globals), *args, **kwargs)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(click.get_current_context().ensure_object(Globals), *args, **kwargs)
 
     return update_wrapper(call, function)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,12 @@ import click
 from jobq.cli.base import Globals, command, show_json, show_json_lines
 from jobq.cli.selection import Selection, find, select, selection
 from jobq.cli.text import columns, local_time, reason, state_text
-from jobq.errors import JobNotFound, JobqError, WaitTimeout
+from jobq.errors import JobNotFound, JobqError
 from jobq.job import ENDED, State
 from jobq.times import parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import timedelta
+    from collections.abc import Callable, Iterator, Sequence
 
     from jobq.job import Job
 
@@ -45,8 +45,12 @@ def list_command(
     """
     if as_json + as_lines + only_ids > 1:
         raise click.UsageError("give one of --json, --jsonl and --ids")
-    jobs, code = select(state, selection, whole_ids=False) if selection.ids else (find(state, selection), 0)
-    rest = iter(jobs)
+    code = 0
+    if selection.ids:
+        jobs, code = select(state, selection, whole_ids=False)
+        rest = iter(jobs)
+    else:
+        rest = find(state, selection, limit=limit)
     shown = list(islice(rest, limit))
     if as_json:
         show_json([job.full_record() for job in shown])
@@ -124,10 +128,10 @@ def _wait(state: Globals, jobs: Sequence[Job], limit: timedelta | None, code: in
     return code or (0 if all(job.state is State.COMPLETED for job in ended.values()) else 7)
 
 
-def _wait_for_all(state: Globals, ids: list[str], limit: timedelta | None, seen: object, code: int) -> int:
+def _wait_for_all(
+    state: Globals, ids: list[str], limit: timedelta | None, seen: Callable[[Job], None], code: int
+) -> int:
     """Wait for all of them; one that is deleted meanwhile is told and no longer waited for."""
-    from datetime import timedelta
-
     clock = state.app.clock
     started = clock.monotonic()
     gone: set[str] = set()
@@ -136,7 +140,7 @@ def _wait_for_all(state: Globals, ids: list[str], limit: timedelta | None, seen:
     def once(job: Job) -> None:
         if job.id not in told:
             told.add(job.id)
-            seen(job)  # type: ignore[operator]
+            seen(job)
 
     while left := [job_id for job_id in ids if job_id not in gone and job_id not in told]:
         rest = None if limit is None else max(limit - timedelta(seconds=clock.monotonic() - started), timedelta())

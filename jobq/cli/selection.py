@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobq.errors import JobNotFound
+from jobq.errors import JobNotFound, NotFound
 from jobq.job import FINISHED, State
 from jobq.store import Query
 from jobq.times import parse_duration, parse_instant
@@ -122,16 +122,21 @@ def selection(function: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
-def find(state: Globals, chosen: Selection) -> Iterator[Job]:
-    """The jobs that fulfil the conditions, in the order of `Queue.find`; ids are not looked at."""
-    return filter(chosen.matches, state.queue.find(chosen.query))
+def find(state: Globals, chosen: Selection, *, limit: int | None = None) -> Iterator[Job]:
+    """The jobs that fulfil the conditions, in the order of `Queue.find`; ids are not looked at.
+
+    Of `limit` jobs the caller has enough; there may come more.
+    """
+    query = chosen.query
+    if limit is not None and chosen.countable and len(chosen.queues) < 2:
+        query = replace(query, limit=limit)
+    return filter(chosen.matches, state.queue.find(query))
 
 
 def select(state: Globals, chosen: Selection, *, whole_ids: bool) -> tuple[list[Job], int]:
     """The selected jobs, each once; and the exit code of the first id that is none, told on stderr, or 0.
 
-    Args:
-        whole_ids: take no beginnings of ids (commands that change something).
+    Commands that change something want `whole_ids`; for the others an unambiguous beginning will do.
     """
     from jobq.cli.base import first_failure
 
@@ -184,14 +189,14 @@ def latest_job(state: Globals) -> Job:
     """The job that changed last.
 
     Raises:
-        JobNotFound: there are no jobs at all.
+        NotFound: there are no jobs at all.
     """
     latest = None
     for job in _changed_last(state):
         if latest is None or job.updated_at > latest.updated_at:
             latest = job
     if latest is None:
-        raise JobNotFound("", "there are no jobs")
+        raise NotFound("there are no jobs")
     return latest
 
 

@@ -91,9 +91,7 @@ class AddCommand(Command):
 @click.option("-w", "--wait", is_flag=True, help="Return when the job has ended, with 7 if not well.")
 @click.option("-f", "--follow", is_flag=True, help="Show its output while it runs, and wait.")
 @click.option("--json", "as_json", is_flag=True, help="Print the job's record instead of its id.")
-def add_command(
-    state: Globals, words: tuple[str, ...], wait: bool, follow: bool, as_json: bool, **options: Any
-) -> int:
+def add_command(state: Globals, words: tuple[str, ...], wait: bool, follow: bool, as_json: bool, **options: Any) -> int:
     """Enqueue a handler by its name, or a command after `--`.
 
     \b
@@ -184,7 +182,9 @@ def _environment(state: Globals, options: dict[str, Any], *, captured: bool) -> 
     if captured and not options["clean_env"]:
         env = {name: os.environ[name] for name in state.app.settings["capture-env"] if name in os.environ}
     if options["env_file"] is not None:
-        for number, line in enumerate(read_input(options["env_file"]).decode("utf-8", "surrogateescape").splitlines(), 1):
+        for number, line in enumerate(
+            read_input(options["env_file"]).decode("utf-8", "surrogateescape").splitlines(), 1
+        ):
             text = line.strip()
             if text and not text.startswith("#"):
                 name, equals, value = text.partition("=")

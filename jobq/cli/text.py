@@ -54,7 +54,7 @@ def one_line(text: str) -> str:
 
 
 class VisibleBytes:
-    """Turns bytes that come in pieces into harmless text: UTF-8, with `\\xNN` for every byte that is none."""
+    """Turns bytes that come in pieces into harmless text: UTF-8, every byte that is none as an escape."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")

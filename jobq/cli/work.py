@@ -35,10 +35,14 @@ def worker_command() -> None:
 
 @worker_command.command("start", short_help="Run jobs, here or in the background.")
 @click.option("-n", "--count", type=click.IntRange(min=1), default=1, metavar="N", help="Jobs at once (1).")
-@click.option("-q", "--queue", "queues", multiple=True, metavar="NAME", help="Serve only this queue; may be given again.")
+@click.option(
+    "-q", "--queue", "queues", multiple=True, metavar="NAME", help="Serve only this queue; may be given again."
+)
 @click.option("--until-idle", "until", flag_value="idle", help="End when nothing is due.")
 @click.option("--until-empty", "until", flag_value="empty", help="End when nothing is left that runs within 24 hours.")
-@click.option("--stop-grace", metavar="D", help="When stopped, let running jobs finish that long; default: without limit.")
+@click.option(
+    "--stop-grace", metavar="D", help="When stopped, let running jobs finish that long; default: without limit."
+)
 @click.option("--detach", is_flag=True, help="Start it in the background, and return when it works.")
 @click.option("--name", metavar="NAME", help="A name for people.")
 @click.option("--joined-fd", type=int, hidden=True)
@@ -255,4 +259,3 @@ def _leave_job() -> None:
     environment = {name: value for name, value in os.environ.items() if name not in JOB_VARIABLES}
     os.closerange(3, os.sysconf("SC_OPEN_MAX") if os.sysconf("SC_OPEN_MAX") < 1 << 20 else 1 << 20)
     os.execve(sys.executable, [sys.executable, "-m", "jobq", *sys.argv[1:]], environment)  # noqa: S606
-

@@ -21,7 +21,7 @@ def jobq_backoffs() -> Iterable[Provider[Backoff]]:
     return [Provider(name="exponential", summary="each wait a multiple of the one before, with jitter", make=_make)]
 
 
-def _make(settings: Settings, context: Context) -> Backoff:
+def _make(settings: Settings, context: Context) -> Backoff:  # noqa: ARG001 - a backoff needs no home
     from jobq_exponential.backoff import ExponentialBackoff
 
     return ExponentialBackoff(settings)

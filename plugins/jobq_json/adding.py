@@ -82,9 +82,7 @@ class Finder:
         """Those of the ids that the journal may have added. Under the lock."""
         if self._searches <= _MANY:
             needles = [(job_id, b'{"id":"%b"' % job_id.encode()) for job_id in ids]
-            return {
-                job_id for line, _ in self._journal.read(0) for job_id, needle in needles if line.find(needle) >= 0
-            }
+            return {job_id for line, _ in self._journal.read(0) for job_id, needle in needles if line.find(needle) >= 0}
         for line, position in self._journal.read(self._position):
             self._changed.update(_IDS.findall(line))
             self._position = position

@@ -68,9 +68,7 @@ def retained(directory: Directory, view: View, *, now: datetime, keep: Mapping[S
     return result
 
 
-def _first_kept(
-    view: View, segment: Segment, gone: set[int], limits: Mapping[str, datetime], result: Retained
-) -> int:
+def _first_kept(view: View, segment: Segment, gone: set[int], limits: Mapping[str, datetime], result: Retained) -> int:
     """The offset of the first line that stays; what is passed over is noted, and taken from `gone`."""
     mapped, offset = view.archive.mapped(segment.file), segment.start
     while offset < segment.size:

@@ -55,9 +55,7 @@ class View:
         damaged_lines: what was found damaged, in the files of this generation.
     """
 
-    def __init__(
-        self, directory: Directory, manifest: Manifest, journal: Journal, warn: Callable[[str], None]
-    ) -> None:
+    def __init__(self, directory: Directory, manifest: Manifest, journal: Journal, warn: Callable[[str], None]) -> None:
         self.manifest, self.journal = manifest, journal
         self._warn = warn
         self.run = Mapped(directory, manifest.jobs_file, "jobs", manifest.size)

@@ -18,7 +18,7 @@ from jobq.job import Job
 if TYPE_CHECKING:
     import asyncio
     import logging
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Mapping
 
     from jobq.queue import Queue
 
@@ -244,14 +244,14 @@ def main() -> None:
     descriptor = int(sys.argv[1])
     os.set_inheritable(descriptor, False)
     _prepare()
-    requests = open(descriptor, "rb", buffering=1 << 16)
-    greeting = json.loads(requests.readline())
-    sys.path[:0] = greeting["path"]
-    child = Child(greeting["handlers"], _leftovers)
-    _write(descriptor, b'{"ready":true}\n')
     decode = json.JSONDecoder().decode
-    while request := requests.readline():
-        _write(descriptor, child.answer(decode(request.decode())))
+    with open(descriptor, "rb", buffering=1 << 16) as requests:
+        greeting = decode(requests.readline().decode())
+        sys.path[:0] = greeting["path"]
+        child = Child(greeting["handlers"], _leftovers)
+        _write(descriptor, b'{"ready":true}\n')
+        while request := requests.readline():
+            _write(descriptor, child.answer(decode(request.decode())))
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from jobq.clock import Wake
 from jobq.executor import Kind, Outcome
 from jobq_subprocess import outcomes
-from jobq_subprocess.burial import end_child, end_leftovers
+from jobq_subprocess.burial import Burial, end_leftovers
 from jobq_subprocess.protocol import NOTHING, READY, Answer, greeting, request
 from jobq_subprocess.supervision import NOW
 from jobq_subprocess.warm import HandlerRun, WarmChild
@@ -136,22 +136,22 @@ class Children:
         self._wake.close()
 
     def _step(self) -> None:
-        sockets: list[WarmChild] = []
+        sockets: list[tuple[WarmChild, int]] = []
         deaths: list[WarmChild] = []
         rung = False
-        for key, _ in self._selector.select(self._until_deadline()):
+        for key, mask in self._selector.select(self._until_deadline()):
             kind, child = key.data
             if kind == _PIPE:  # first: what was printed before an answer became readable before it
                 if not child.drain():
                     self._selector.unregister(child.pipe)
             elif kind == _SOCKET:
-                sockets.append(child)
+                sockets.append((child, mask))
             elif kind == _DEATH:
                 deaths.append(child)
             else:
                 rung = True
-        for child in sockets:
-            self._hear(child)
+        for child, mask in sockets:
+            self._hear(child, mask)
         for child in deaths:
             self._died(child)
         if rung:
@@ -182,6 +182,9 @@ class Children:
 
     def _new_child(self, run: HandlerRun, line: bytes) -> None:
         attempt = run.attempt
+        if run.request.kill_at is not None:
+            self._end(run, Outcome(kind=Kind.RELEASED, reason="stopped before it was started"))
+            return
         environment = self._environment.of_child(self._home, attempt.job.worker or "")
         try:
             child = WarmChild(environment, () if attempt.jobs_fd is None else (attempt.jobs_fd,))
@@ -205,10 +208,10 @@ class Children:
             both = selectors.EVENT_READ | selectors.EVENT_WRITE
             self._selector.modify(child.socket, both, (_SOCKET, child))
 
-    def _hear(self, child: WarmChild) -> None:
+    def _hear(self, child: WarmChild, mask: int) -> None:
         if not child.listened:
             return
-        if child.unsent and child.send(child.unsent):
+        if mask & selectors.EVENT_WRITE and child.send(child.unsent):
             self._selector.modify(child.socket, selectors.EVENT_READ, (_SOCKET, child))
         lines, more = child.hear()
         for line in lines:
@@ -269,13 +272,12 @@ class Children:
         run = child.run
         if run is not None:
             run.ending = True
-        outcome: list[Outcome] = []
+        burial = Burial(self._around, child, timed_out=timed_out)
+        self._give_away(burial.run, partial(self._buried, run, burial))
 
-        def buried() -> None:
-            if run is not None:
-                self._end(run, outcome[0])
-
-        self._give_away(lambda wake: outcome.append(end_child(self._around, child, run, timed_out, wake)), buried)
+    def _buried(self, run: HandlerRun | None, burial: Burial) -> None:
+        if run is not None:
+            self._end(run, burial.outcome)
 
     def _ignore(self, child: WarmChild) -> None:
         if not child.listened:
@@ -288,3 +290,24 @@ class Children:
         for descriptor in (child.pipe, child.socket, child.pidfd):
             if descriptor != -1 and descriptor in registered:
                 self._selector.unregister(descriptor)
+
+    def _end(self, run: HandlerRun, outcome: Outcome) -> None:
+        """Note the end of an attempt, to be told when everything else of this step is done."""
+        run.attempt.output.close()
+        with self._lock:
+            self._deadlines.pop(run, None)
+        self._over.append((run, outcome))
+
+    def _give_away(self, work: Callable[[Wake], None], then: Callable[[], None]) -> None:
+        """Do something that takes time in a thread of its own, then go on here."""
+
+        def run(wake: Wake) -> None:
+            work(wake)
+            self._threads.free()
+            self._post(then)
+
+        try:
+            self._threads.run(run)
+        except (RuntimeError, OSError):  # no room for a thread: late is better than never
+            work(self._wake)
+            self._post(then)

@@ -14,8 +14,6 @@ from jobq_subprocess.supervision import Stop, Supervision, Surroundings
 from jobq_subprocess.tree import Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from jobq.clock import Wake
     from jobq.executor import Attempt
     from jobq.job import Job

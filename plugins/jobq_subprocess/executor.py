@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING
 
 from jobq import presence
-from jobq.executor import Attempt, Executor, Kind, Outcome, Recovered, Running
+from jobq.executor import Attempt, Executor, Outcome, Recovered, Running
 from jobq_subprocess.command import Command
 from jobq_subprocess.environment import Environment
 from jobq_subprocess.orphans import Orphans
 from jobq_subprocess.outcomes import no_room
-from jobq_subprocess.supervision import Stop, Surroundings
+from jobq_subprocess.supervision import NOW, Surroundings
 from jobq_subprocess.threads import Threads
 
 if TYPE_CHECKING:

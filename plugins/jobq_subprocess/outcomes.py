@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from jobq.executor import Kind, Outcome
 from jobq.times import format_duration
-
 from jobq_subprocess.environment import encode
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def of_start(error: Exception, job: Job) -> Outcome:
 
 
 def no_room(error: Exception) -> Outcome:
-    """This machine has no room for one more process or thread now: the job is handed back for a while."""
+    """What there is no room for now, a process or a thread too many: the job is handed back for a while."""
     why = error.strerror if isinstance(error, OSError) else str(error)
     return Outcome(kind=Kind.RELEASED, reason=f"this machine could not start it: {why}", delay=RETURNED_FOR)
 

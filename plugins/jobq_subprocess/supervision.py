@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from jobq.output import Capture
     from jobq_subprocess.orphans import Orphans
 
+NOW = timedelta()
+
 PIPE_GRACE = 2.0
 """Seconds over `kill_grace` that a process which cannot be found may hold the pipe after the leader's end."""
 

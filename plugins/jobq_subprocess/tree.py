@@ -62,8 +62,7 @@ class Tree:
         pending = [
             found.pid
             for found in everyone.values()
-            if found.session == self.leader
-            or found.pid == self.leader
+            if self.leader in (found.session, found.pid)
             or (not found.dead and (found.pid in ours or not self._orphans.adopting) and self._is_marked(found.pid))
         ]
         members = set(_descendants(*pending, children=children)) | set(pending)
@@ -83,7 +82,9 @@ class Tree:
 class Ladder:
     """TERM to every process of a tree, KILL to those that are there at `kill_at` (monotonic seconds)."""
 
-    def __init__(self, tree: Tree, kill_at: float, *, monotonic: Callable[[], float], warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, tree: Tree, kill_at: float, *, monotonic: Callable[[], float], warn: Callable[[str], None]
+    ) -> None:
         self.kill_at = kill_at
         self._tree = tree
         self._monotonic = monotonic

@@ -24,7 +24,9 @@ from jobq.times import (
 )
 
 NOW = datetime(2026, 7, 11, 12, 30, 0, 250_000, tzinfo=UTC)
-instants = st.datetimes(datetime(1900, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))
+instants = st.integers(-2_000_000_000_000_000, 200_000_000_000_000_000).map(
+    lambda count: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=count)
+)
 milliseconds = st.integers(0, 10 * 365 * 86_400_000)
 
 
@@ -67,6 +69,9 @@ def test_floor_and_ceiling_are_the_nearest_milliseconds(moment):
         ("2026-07-11T20:57:58.316Z", "2026-07-11T20:57:58.316Z"),
         ("2026-07-11T20:57:58.316001Z", "2026-07-11T20:57:58.317Z"),
         ("2026-07-11T22:57:58+02:00", "2026-07-11T20:57:58.000Z"),
+        ("2026-07-11t20:57:58.5z", "2026-07-11T20:57:58.500Z"),
+        ("2026-07-11T20:57Z", "2026-07-11T20:57:00.000Z"),
+        ("2026-07-11T20:57:58.3160000001Z", "2026-07-11T20:57:58.316Z"),
         ("2026-07-11 20:57:58-00:30", "2026-07-11T21:27:58.000Z"),
     ],
 )
@@ -92,6 +97,10 @@ def test_instants_with_an_offset_become_utc(text, expected):
         None,
         ["2026-07-11T20:57:58Z"],
         "2026-07-11T20:57:58Z\0",
+        "20260711T205758Z",
+        "2026-W28-6T20:57:58Z",
+        "2026-07-11T20:57:60Z",
+        "٢026-07-11T20:57:58Z",
     ],
 )
 def test_other_instants_are_refused_by_name(value):
@@ -214,7 +223,7 @@ def test_durations_for_people(seconds, text):
 def test_a_shown_duration_is_near_and_can_be_read_back(count):
     duration = timedelta(milliseconds=count)
     again = parse_duration("delay", format_duration(duration))
-    assert abs(again - duration) <= max(duration / 50, timedelta(milliseconds=1))
+    assert abs(again - duration) <= max(duration / 20, timedelta(milliseconds=1))
 
 
 @pytest.mark.parametrize(("seconds", "expected", "kind"), [(5, 5, int), (0.5, 0.5, float), (0, 0, int)])

@@ -1,0 +1,145 @@
+"""The attempts that a worker has under way: their slots, what they are stopped for, and how they ended."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from jobq.executor import Attempt, Kind, Outcome
+from jobq.output import Capture
+from jobq.store import ALONE_LOSSES, RunningJob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from jobq.executor import Executor, Running
+    from jobq.job import Job
+    from jobq.settings import Settings
+    from jobq.store import Claim
+
+_AT_ONCE = timedelta(0)
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    """One attempt. `stopped` is what it was first stopped for: `cancel`, `release` or `stale`."""
+
+    claim: Claim
+    slot: int
+    running: Running | None = None
+    stopped: str = ""
+    level: int = 0
+
+    def stop(self, why: str, grace: timedelta) -> None:
+        self.stopped = self.stopped or why
+        if self.running is not None:
+            self.running.stop(grace)
+
+
+class Attempts:
+    """Starts attempts on free slots and answers with those that ended; used by the worker's thread alone.
+
+    Args:
+        executor: runs them.
+        home: the home directory.
+        count: how many may be under way at once.
+        settings: read afresh for each attempt.
+        ring: called, from any thread, when one has ended.
+    """
+
+    def __init__(
+        self, executor: Executor, home: Path, count: int, settings: Settings, ring: Callable[[], None]
+    ) -> None:
+        self._executor, self._home, self._settings, self._ring = executor, home, settings, ring
+        self._slots = set(range(count))
+        self._under_way: dict[tuple[str, int], _UnderWay] = {}
+        self._reports: deque[tuple[tuple[str, int], Outcome]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+    @property
+    def free(self) -> int:
+        """How many more may start."""
+        return len(self._slots)
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the jobs under way, the oldest attempt first."""
+        return [job_id for job_id, _ in self._under_way]
+
+    @property
+    def alone(self) -> bool:
+        """Whether one is under way that must have its worker to itself."""
+        return any(item.claim.job.losses >= ALONE_LOSSES for item in self._under_way.values())
+
+    def start(self, claim: Claim, jobs_fd: int | None) -> None:
+        """Start the attempt that `claim` is for; what an executor raises is a failed attempt."""
+        job = claim.job
+        key = job.id, claim.run
+        item = self._under_way[key] = _UnderWay(claim, self._slots.pop())
+        attempt = Attempt(
+            job=job,
+            home=self._home,
+            slot=item.slot,
+            jobs_fd=jobs_fd,
+            output=Capture(self._home, job.id, claim.run, self._settings["output-limit"]),
+            kill_grace=self._settings["kill-grace"],
+            result_limit=self._settings["result-limit"],
+        )
+
+        def ended(outcome: Outcome) -> None:
+            self._reports.append((key, outcome))
+            self._ring()
+
+        try:
+            item.running = self._executor.start(attempt, ended)
+        except Exception as error:
+            ended(Outcome(kind=Kind.FAILURE, reason=f"the executor failed: {type(error).__name__}: {error}"))
+
+    def ended(self) -> Iterator[tuple[Claim, Outcome]]:
+        """Those that ended since the last call. What was stopped to be handed back is, unless it had succeeded."""
+        while self._reports:
+            key, outcome = self._reports.popleft()
+            item = self._under_way.pop(key)
+            self._slots.add(item.slot)
+            if item.stopped == "release" and outcome.kind is not Kind.SUCCESS:
+                outcome = Outcome(kind=Kind.RELEASED, reason="the worker was stopped", finished=outcome.finished)
+            yield item.claim, outcome
+
+    def heed(self, held: Sequence[Job]) -> None:
+        """Stop what is to be cancelled, and kill what the store no longer gives to this worker.
+
+        Args:
+            held: the jobs that the store says this worker holds.
+        """
+        stored = {(job.id, job.run): job for job in held}
+        for key, item in self._under_way.items():
+            job = stored.get(key)
+            if job is None and item.stopped != "stale":
+                item.stopped = ""
+                item.stop("stale", _AT_ONCE)
+            elif job is not None and job.cancel_requested_at is not None and not item.stopped:
+                item.stop("cancel", self._settings["kill-grace"])
+
+    def hand_back(self, level: int, grace: timedelta) -> None:
+        """Stop all of them so that they can be handed back; once for each `level`."""
+        for item in self._under_way.values():
+            if item.level < level:
+                item.level = level
+                item.stop("release", grace)
+
+    def told(self) -> tuple[RunningJob, ...]:
+        """What is under way, for whoever looks at the worker."""
+        return tuple(
+            RunningJob(
+                job=item.claim.job.id,
+                run=item.claim.run,
+                started=item.claim.job.started_at or item.claim.job.updated_at,
+                what=item.claim.job.what[:200],
+            )
+            for item in self._under_way.values()
+        )

@@ -1,0 +1,266 @@
+"""`cancel`, `retry`, `delete`, `prune`, `pause`, `resume`, and the dead letter queue."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jobq.cli.base import Globals, Group, command, confirm, first_failure, show_json, with_globals
+from jobq.cli.selection import Selection, select, selection
+from jobq.cli.text import columns
+from jobq.errors import StoreUnavailable, WrongState
+from jobq.job import State
+from jobq.times import format_time, parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jobq.job import Job
+
+ONE_LINE_EACH = 100
+_PAST = {"cancel": "cancelled", "retry": "retried", "delete": "deleted", "purge": "purged"}
+_DEAD = frozenset({State.DEAD})
+
+
+def bulk(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of commands that may change many jobs at once."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print the jobs' records afterwards."),
+        click.option("--dry-run", is_flag=True, help="Only show which jobs it would be."),
+        click.option("--yes", is_flag=True, help="Do not ask."),
+    ):
+        function = option(function)
+    return function
+
+
+@command("cancel", short_help="Cancel jobs; running ones are stopped.")
+@bulk
+@selection
+def cancel_command(state: Globals, selection: Selection, **options: Any) -> int:
+    """Cancel waiting jobs, and stop running ones with all their processes; returns when those are gone."""
+    selection = _in_states(selection, State.PENDING, State.FAILED, State.PROCESSING)
+    held_up: list[str] = []
+
+    def cancel(job: Job) -> Job | None:
+        if job.state is State.CANCELLED:
+            return None
+        if job.state is State.PROCESSING and not held_up:
+            held_up[:] = ["", *(f"{held.worker.name}: {held.why}" for held in state.queue.recover())]
+        return state.queue.cancel(job.id)
+
+    def finish(jobs: Sequence[Job]) -> list[Job]:
+        stopping = [job.id for job in jobs if job.state is State.PROCESSING]
+        if len(held_up) > 1 and stopping:
+            raise StoreUnavailable(f"processes of a dead worker cannot be ended, and its job stays: {held_up[1]}")
+        ended = {job.id: job for job in state.queue.wait(stopping)}
+        for job in ended.values():
+            if job.state is not State.CANCELLED:
+                raise WrongState(job.id, job.state, "cancel")
+        return [ended.get(job.id, job) for job in jobs]
+
+    return _change(state, selection, "cancel", cancel, finish, **options)
+
+
+@command("retry", short_help="Try failed, dead or cancelled jobs again, now.")
+@bulk
+@selection
+def retry_command(state: Globals, selection: Selection, **options: Any) -> int:
+    """Make jobs pending now: a failed one keeps its attempts, a dead or cancelled one starts from 0."""
+    selection = _in_states(selection, State.FAILED, State.DEAD, State.CANCELLED)
+    return _change(state, selection, "retry", _retry(state), list, **options)
+
+
+@command("delete", short_help="Delete jobs and their output.")
+@bulk
+@selection
+def delete_command(state: Globals, selection: Selection, **options: Any) -> int:
+    """Delete jobs, whatever their state, with their output. A running one is refused: cancel it first."""
+    selection = _in_states(selection, *(set(State) - {State.PROCESSING}))
+    return _change(state, selection, "delete", lambda job: state.queue.delete(job.id), list, **options)
+
+
+@command("prune", short_help="Delete jobs that ended long ago.")
+@click.option("--older-than", metavar="D", default="7d", show_default=True, help="Ended longer ago than that.")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(["completed", "cancelled"]),
+    help="Only these; default: both.",
+)
+def prune_command(state: Globals, older_than: str, states: tuple[str, ...]) -> None:
+    """Delete completed and cancelled jobs, and their output, that ended long ago. Dead ones stay: see `dlq purge`."""
+    age = parse_duration("--older-than", older_than)
+    chosen = frozenset(State(name) for name in states or ("completed", "cancelled"))
+    state.note(f"{_jobs(state.queue.prune(older_than=age, states=chosen))} pruned")
+
+
+@command("pause", short_help="Let no more jobs of a queue start.")
+@click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
+@click.option("--reason", default="", metavar="TEXT", help="Shown by status and why.")
+def pause_command(state: Globals, queues: tuple[str, ...], reason: str) -> int:
+    """Let no more jobs of these queues start; running ones go on, and enqueueing too."""
+
+    def pause(queue: str) -> None:
+        state.queue.pause(queue, reason=reason)
+        state.note(f"Queue {queue} paused")
+
+    return first_failure([lambda queue=queue: pause(queue) for queue in queues])  # type: ignore[misc]
+
+
+@command("resume", short_help="Let jobs of a paused queue start again.")
+@click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
+def resume_command(state: Globals, queues: tuple[str, ...]) -> int:
+    """Let jobs of these queues start again."""
+
+    def resume(queue: str) -> None:
+        state.queue.resume(queue)
+        state.note(f"Queue {queue} resumed")
+
+    return first_failure([lambda queue=queue: resume(queue) for queue in queues])  # type: ignore[misc]
+
+
+@click.group("dlq", cls=Group, short_help="The dead letter queue: jobs that gave up.")
+def dlq_command() -> None:
+    """The dead letter queue holds the jobs that used up their attempts, failed for good, or took workers down."""
+
+
+@dlq_command.command("list", short_help="List the dead jobs.")
+@click.option("--json", "as_json", is_flag=True, help="Print their records.")
+@with_globals
+@selection
+def dlq_list(state: Globals, selection: Selection, as_json: bool) -> int:
+    """List the dead jobs with what they died of."""
+    jobs, code = select(state, _in_states(selection, State.DEAD), whole_ids=False)
+    jobs = [job for job in jobs if job.state is State.DEAD]
+    if as_json:
+        show_json([job.full_record() for job in jobs])
+    elif not jobs:
+        state.note("the dead letter queue is empty")
+    else:
+        click.echo("\n".join(columns([_dead_row(job) for job in jobs], sys.stdout, flexible=2)))
+    return code
+
+
+@dlq_command.command("retry", short_help="Start dead jobs again, from 0 attempts.")
+@click.option("--all", "everything", is_flag=True, help="Every dead job.")
+@bulk
+@with_globals
+@selection
+def dlq_retry(state: Globals, selection: Selection, everything: bool, **options: Any) -> int:
+    """Make dead jobs pending again, with attempts 0."""
+    selection = _dead_only(selection, everything)
+    return _change(state, selection, "retry", _only_dead("retry", _retry(state)), list, **options)
+
+
+@dlq_command.command("purge", short_help="Delete dead jobs and their output.")
+@click.option("--all", "everything", is_flag=True, help="Every dead job.")
+@bulk
+@with_globals
+@selection
+def dlq_purge(state: Globals, selection: Selection, everything: bool, **options: Any) -> int:
+    """Delete dead jobs and their output."""
+    selection = _dead_only(selection, everything)
+    purge = _only_dead("purge", lambda job: state.queue.delete(job.id))
+    return _change(state, selection, "purge", purge, list, **options)
+
+
+def _change(
+    state: Globals,
+    chosen: Selection,
+    verb: str,
+    act: Callable[[Job], Job | None],
+    finish: Callable[[Sequence[Job]], list[Job]],
+    *,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Do something to the selected jobs, one after the other; the exit code of the first failure.
+
+    Args:
+        act: does it to one job; None from it: that job is so already.
+        finish: waits for what is not done at once, and answers with the jobs as they are then.
+    """
+    if chosen.nothing:
+        raise click.UsageError("say which jobs: ids, or conditions as --state")
+    jobs, code = select(state, chosen, whole_ids=True)
+    if dry_run:
+        state.note(f"would {verb} {_jobs(len(jobs))}")
+        click.echo("".join(f"{job.id}\n" for job in jobs), nl=False)
+        return code
+    if not chosen.ids:
+        if not jobs:
+            state.note("no jobs are selected")
+            return code
+        confirm(f"{verb.capitalize()} {_jobs(len(jobs))}?", yes=yes)
+    changed: list[Job] = []
+
+    def one(job: Job) -> None:
+        after = act(job)
+        if after is None or (verb == "retry" and after.rev == job.rev):
+            state.note(f"Job {job.id} is {job.state} already")
+            after = job
+        else:
+            changed.append(after)
+        records.append(after)
+
+    records: list[Job] = []
+    code = first_failure([lambda job=job: one(job) for job in jobs]) or code  # type: ignore[misc]
+    code = first_failure([lambda: changed.__setitem__(slice(None), finish(changed))]) or code
+    if as_json:
+        latest = {job.id: job for job in changed}
+        show_json([latest.get(job.id, job).full_record() for job in records])
+    if len(changed) > ONE_LINE_EACH:
+        state.note(f"{_jobs(len(changed))} {_PAST[verb]}")
+    else:
+        for job in changed:
+            told = f" ({job.state})" if verb == "retry" else ""
+            state.note(f"Job {job.id} {_PAST[verb]}{told}")
+    return code
+
+
+def _in_states(chosen: Selection, *states: State) -> Selection:
+    """The selection, where it is by conditions that name no state, limited to those that the command is about."""
+    if chosen.ids or chosen.nothing or chosen.states is not None:
+        return chosen
+    return replace(chosen, states=frozenset(states))
+
+
+def _dead_only(chosen: Selection, everything: bool) -> Selection:
+    if everything and chosen.ids:
+        raise click.UsageError("give ids or --all, not both")
+    if everything or not (chosen.ids or chosen.nothing):
+        return replace(chosen, states=_DEAD)
+    return chosen
+
+
+def _only_dead(verb: str, act: Callable[[Job], Job | None]) -> Callable[[Job], Job | None]:
+    def checked(job: Job) -> Job | None:
+        if job.state is not State.DEAD:
+            raise WrongState(job.id, job.state, f"{verb} from the dead letter queue", ("dead",))
+        return act(job)
+
+    return checked
+
+
+def _retry(state: Globals) -> Callable[[Job], Job | None]:
+    return lambda job: state.queue.retry(job.id)
+
+
+def _dead_row(job: Job) -> list[str]:
+    reason = (job.last_error or "").partition("\n")[0]
+    return [
+        job.id,
+        f"attempts={job.attempts}/{job.max_attempts}",
+        f"error={json.dumps(reason, ensure_ascii=False)}",
+        f"updated={format_time(job.updated_at)}",
+    ]
+
+
+def _jobs(count: int) -> str:
+    return f"{count} job" if count == 1 else f"{count} jobs"

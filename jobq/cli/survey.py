@@ -1,0 +1,159 @@
+"""What there is and what is wrong with it: plugins and settings, looked at so that nothing broken stops the look."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from jobq.errors import InvalidInput, JobqError, PluginError
+from jobq.plugins import Plugins
+from jobq.settings import KERNEL_OPTIONS, Settings, config_reader, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from jobq.app import App
+    from jobq.cli.base import Globals
+    from jobq.handlers import Handler
+    from jobq.providers import Option
+
+_PASSWORD = re.compile(r"(://[^/@:\s]*):[^/@\s]*@")
+_SECRET = re.compile(r"secret|password|token", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One setting: its value, where that comes from, and what is wrong with it (then the value is the default)."""
+
+    option: Option
+    value: Any
+    source: str
+    problem: str = ""
+
+    @property
+    def text(self) -> str:
+        """The value for people; passwords in URLs are `***`."""
+        return _PASSWORD.sub(r"\1:***@", shown(self.value))
+
+    @property
+    def listed(self) -> str:
+        """As `text`, and all of it masked where the setting's name says that it is a secret."""
+        return "***" if self.value is not None and _SECRET.search(self.option.name) else self.text
+
+
+@dataclass(slots=True)
+class Survey:
+    """What is there.
+
+    Attributes:
+        app: None where the home cannot be used.
+        plugins: all of them, in whatever state.
+        home_problems, config_problems: what is wrong with the home and with the settings.
+        asked: what is wrong with a plugin that `-p` asked for.
+        content: of config.toml; empty where it cannot be read.
+        values: every setting.
+    """
+
+    app: App | None
+    plugins: Plugins
+    home_problems: list[str] = field(default_factory=list)
+    config_problems: list[str] = field(default_factory=list)
+    asked: PluginError | None = None
+    content: Mapping[str, Any] = field(default_factory=dict)
+    values: list[Value] = field(default_factory=list)
+
+    @property
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by name, as far as the table [handlers] can be read."""
+        from jobq.handlers import Handler
+
+        table = self.content.get("handlers")
+        configured = {
+            name: Handler(name=name, target=target, distribution="config.toml")
+            for name, target in (table.items() if isinstance(table, dict) else ())
+            if isinstance(target, str)
+        }
+        return {**self.plugins.handlers, **configured}
+
+    def close(self) -> None:
+        """Free what was made."""
+        if self.app is not None:
+            self.app.close()
+
+
+def survey(state: Globals) -> Survey:
+    """Look at the installation; nothing that is broken raises, all of it is noted."""
+    from jobq.app import App
+
+    flags = state.flags if state.store is None else {**state.flags, "store": state.store}
+    blocked = [name[3:] for name in state.plugins if name.startswith("no:")]
+    asked = [name for name in state.plugins if not name.startswith("no:")]
+    app = None
+    home_problems: list[str] = []
+    content: Mapping[str, Any] = {}
+    config_problems: list[str] = []
+    try:
+        app = App(home=state.home, flags=flags, plugins=state.plugins, warn=lambda message: None)
+        content = config_reader(app.home.path / "config.toml")()[0]
+    except InvalidInput as error:
+        config_problems.append(str(error))
+    except (JobqError, OSError) as error:
+        home_problems.append(str(error))
+    try:
+        plugins = app.plugins if app is not None else Plugins(blocked=blocked, asked=asked)
+    except JobqError:  # a wrong setting, or a plugin that was asked for: told below, and everything else is looked at
+        plugins = Plugins(blocked=[*blocked, *_blocked(content, flags)], asked=asked)
+    found = Survey(app, plugins, home_problems, config_problems, content=content)
+    try:
+        plugins.require_asked()
+    except PluginError as error:
+        found.asked = error
+    found.values = list(settings_values([*KERNEL_OPTIONS, *plugins.options()], content, flags))
+    config_problems += [value.problem for value in found.values if value.problem]
+    config_problems += _table_problems(found.values, content)
+    return found
+
+
+def settings_values(options: Iterable[Option], content: Mapping[str, Any], flags: Mapping[str, str]) -> Iterable[Value]:
+    """Every setting by itself, so that a wrong one does not hide the others."""
+    # The handlers' table is one value for all: a fault in it is told once, by itself.
+    rest = {key: value for key, value in content.items() if key != "handlers"}
+    for option in options:
+        names = (option.name, *option.aliases)
+        own = {name: text for name, text in flags.items() if name.replace("_", "-") in names}
+        try:
+            settings = Settings([option], lambda: (rest, None), environ=os.environ, flags=own)
+        except InvalidInput as error:
+            yield Value(option, option.default, "default", str(error))
+        else:
+            yield Value(option, settings[option.name], settings.sources.get(option.name, "default"))
+
+
+def _table_problems(values: Iterable[Value], content: Mapping[str, Any]) -> list[str]:
+    """What is wrong in config.toml beside the values of known settings."""
+    options = [value.option for value in values]
+    known = {name: value for name, value in content.items() if name == "handlers"}
+    try:
+        Settings(options, lambda: (known, None), environ={})
+    except InvalidInput as error:
+        return [f"config.toml: {error}"]
+    # Values that are wrong were told; here only keys matter, so every known one is left out.
+    unknown = [key for key in _keys(content) if not any(key in (o.name, *o.aliases) for o in options)]
+    return [f"config.toml: no setting {key!r}; `jobq config unset {key}` removes it" for key in unknown]
+
+
+def _keys(content: Mapping[str, Any], prefix: str = "") -> Iterable[str]:
+    for key, value in content.items():
+        if isinstance(value, dict) and not (prefix == "" and key == "handlers"):
+            yield from _keys(value, f"{prefix}{key}.")
+        elif prefix or key != "handlers":
+            yield (prefix + key).replace("_", "-")
+
+
+def _blocked(content: Mapping[str, Any], flags: Mapping[str, str]) -> tuple[str, ...]:
+    (option,) = (option for option in KERNEL_OPTIONS if option.name == "plugins.block")
+    (value,) = settings_values([option], content, flags)
+    blocked: tuple[str, ...] = value.value
+    return blocked

@@ -1,0 +1,97 @@
+"""Reading everything and telling what is wrong with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Protocol
+
+from jobq.errors import StoreError
+from jobq_json.kept import Kept, of_line
+from jobq_json.lines import job_of
+from jobq_json.manifest import NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jobq_json.manifest import Section
+    from jobq_json.view import View
+
+
+class Damaged(Protocol):
+    """Is told of a line that is damaged."""
+
+    def __call__(self, file: str, offset: int, line: bytes, section: Section | None = None) -> None:
+        """The line at `offset` of `file`, in this section of the sorted run."""
+
+
+def check(view: View) -> list[str]:
+    """What is wrong with the store, one sentence each.
+
+    Every line of the sorted run and of the archive is parsed, and all jobs are counted again. What the journal has
+    wrong was found when the view was made.
+
+    Raises:
+        FileNotFoundError: the generation is over.
+    """
+    wrong: list[str] = []
+    counted: Counter[tuple[str, str]] = Counter()
+    seen: set[str] = set()
+
+    def damaged(file: str, offset: int, line: bytes, section: Section | None = None) -> None:
+        view.note_damage(file, offset, line, section)
+        wrong.append(f"{file}: the record at byte {offset} is damaged")
+
+    def note(kept: Kept, file: str) -> None:
+        if kept.id in seen:
+            wrong.append(f"{file}: job {kept.id} is there twice")
+        seen.add(kept.id)
+        counted[kept.queue, kept.state] += 1
+
+    for kept in view.delta.values():
+        if kept is not None:
+            note(kept, view.journal.path.name)
+    for section in view.manifest.sections:
+        _check_section(view, section, damaged, note, wrong)
+    try:
+        for name, kept in view.archive.oldest_first(damaged):
+            if kept.id not in view.delta:
+                note(kept, name)
+    except StoreError as error:
+        wrong.append(str(error))
+    if view.damaged_lines and not wrong:
+        wrong.append(f"{len(view.damaged_lines)} damaged records were set aside")
+    if view.manifest.damaged:
+        names = ", ".join(view.manifest.damaged_files)
+        wrong.append(f"{view.manifest.damaged} damaged records were set aside before, in {names}")
+    told = {(queue, state): n for queue, states in view.counts.items() for state, n in states.items() if n}
+    if told != dict(counted):
+        for key in sorted(told.keys() | counted.keys()):
+            if told.get(key, 0) != counted[key]:
+                wrong.append(
+                    f"{NAME} counts {told.get(key, 0)} {key[1]} jobs in queue {key[0]}, but {counted[key]} are there"
+                )
+    return wrong
+
+
+def _check_section(
+    view: View, section: Section, damaged: Damaged, note: Callable[[Kept, str], None], wrong: list[str]
+) -> None:
+    file, offset, before, lines = view.run.name, section.start, ("", -1), 0
+    while offset < section.end:
+        start = offset
+        line, offset = view.run.line(start)
+        kept = of_line(line, start)
+        lines += 1
+        if kept is None or job_of(line) is None:
+            damaged(file, start, line, section)
+            continue
+        key = kept.run_at, kept.seq
+        if kept.state != section.state or kept.lane != section.lane:
+            wrong.append(f"{file}: job {kept.id} is in a section that is not its own")
+        if key < before or not section.first <= kept.run_at <= section.last:
+            wrong.append(f"{file}: job {kept.id} is out of order")
+        before = key
+        if kept.id not in view.delta:
+            note(kept, file)
+    if lines != section.count:
+        wrong.append(f"{NAME} counts {section.count} lines in a section of {file}, but {lines} are there")

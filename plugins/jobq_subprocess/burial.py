@@ -1,0 +1,88 @@
+"""Ending a warm child, or what a handler left behind in one: takes time, and so a thread of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobq.executor import Kind, Outcome
+from jobq_subprocess import outcomes
+from jobq_subprocess.command import abandon
+from jobq_subprocess.environment import markers
+from jobq_subprocess.supervision import Stop, Supervision
+from jobq_subprocess.tree import Ladder, Tree
+
+if TYPE_CHECKING:
+    from jobq.clock import Wake
+    from jobq_subprocess.supervision import Ending, Surroundings
+    from jobq_subprocess.warm import HandlerRun, WarmChild
+
+DISMISSED_FOR = 2.0
+"""Seconds that a child without a job has to end by itself."""
+
+
+class Burial:
+    """Ends a child, with all its processes, and says what that makes of the attempt it has.
+
+    A child with an attempt is one that died, was told to stop, or took too long; one without has served its time.
+
+    Attributes:
+        outcome: of the attempt, after `run`.
+    """
+
+    def __init__(self, around: Surroundings, child: WarmChild, *, timed_out: bool) -> None:
+        self.outcome = Outcome(kind=Kind.FAILURE)
+        self._around, self._child, self._run, self._timed_out = around, child, child.run, timed_out
+
+    def run(self, wake: Wake) -> None:
+        """Return when nothing is left of the child."""
+        self._child.dismiss()
+        try:
+            ending = self._supervision().run(wake)
+            if self._run is not None:
+                self.outcome = self._told(self._run, ending)
+        except Exception as error:
+            abandon(self._child.process)
+            self.outcome = Outcome(kind=Kind.FAILURE, reason=f"executor failed: {type(error).__name__}: {error}")
+        finally:
+            self._child.close()
+
+    def _supervision(self) -> Supervision:
+        around, run, now = self._around, self._run, self._around.clock.monotonic()
+        stop, deadline, grace = Stop(around.clock), now + DISMISSED_FOR, DISMISSED_FOR
+        if run is not None:
+            stop, deadline, grace = run.request, now, run.attempt.kill_grace.total_seconds()
+            if not self._timed_out:
+                stop.stop(run.attempt.kill_grace)
+        return Supervision(
+            around,
+            self._child.process,
+            Tree(self._child.process.pid, () if run is None else markers(run.attempt), around.orphans),
+            stop,
+            output=None if run is None else run.attempt.output,
+            deadline=deadline,
+            kill_grace=grace,
+        )
+
+    def _told(self, run: HandlerRun, ending: Ending) -> Outcome:
+        job, tail = run.attempt.job, run.attempt.output.tail()
+        if ending.timed_out:
+            return outcomes.of_timeout(job, tail=tail, finished=ending.finished)
+        answer = self._child.last_answer()
+        if answer is not None:
+            return answer.outcome(tail)
+        return outcomes.of_status(ending.status, command=False, tail=tail, finished=ending.finished)
+
+
+def end_leftovers(around: Surroundings, child: WarmChild, run: HandlerRun, wake: Wake) -> None:
+    """End what a handler has started and left behind; its child lives on."""
+    clock = around.clock
+    pid = child.process.pid
+    tree = Tree(pid, markers(run.attempt), around.orphans, spared=(pid,))
+    kill_at = clock.monotonic() + run.attempt.kill_grace.total_seconds()
+    ladder = Ladder(tree, kill_at, monotonic=clock.monotonic, warn=around.warn)
+    run.request.watch(wake)
+    while (pause := ladder.step()) is not None:
+        clock.wait(wake, pause)
+        if run.request.kill_at is not None:
+            ladder.kill_at = min(ladder.kill_at, run.request.kill_at)
+    run.request.watch(None)
