@@ -83,8 +83,8 @@ __all__ = [
     "Store",
     "StoreError",
     "WrongState",
-    "hookimpl",
     "__version__",
+    "hookimpl",
 ]
 
 

@@ -21,6 +21,7 @@ from jobq.settings import KERNEL_OPTIONS, Settings, config_reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
 
     from jobq.clock import Random
     from jobq.executor import Executor
@@ -149,6 +150,21 @@ class App:
         """Whoever wants to hear of events."""
         return Notifications(self.plugins.notifiers(self.settings), self.settings, self.warn)
 
+    def tell(self, kind: str, job: Job, *, run: int | None = None, time: datetime | None = None) -> None:
+        """Tell notifiers, if there are any, that this happened to a job.
+
+        Args:
+            kind: an `EventKind` by its value.
+            job: after the change.
+            run: which run it is about; None: its latest.
+            time: when; None: now.
+        """
+        if self.notifications:
+            from jobq.events import Event, EventKind
+
+            number = job.run if run is None else run
+            self.notifications.send(Event(EventKind(kind), job, number, time or self.clock.now()))
+
     def queue(self) -> Queue:
         """The queue of this app."""
         from jobq.queue import Queue
@@ -159,7 +175,7 @@ class App:
         """A recovery of lost workers."""
         from jobq.recovery import Recovery
 
-        return Recovery(self.store, self.executor, self.settings, self.clock, self.notifications, wake)
+        return Recovery(self, wake)
 
     def worker(
         self,

@@ -41,7 +41,7 @@ def exponential(
     try:
         seconds = min(cap.total_seconds(), initial.total_seconds() * base ** (attempt - 1))
     except OverflowError:
-        seconds = cap.total_seconds()
+        seconds = cap.total_seconds() if initial else 0.0
     if jitter:
         seconds = seconds / 2 + seconds / 2 * random.random()
     return timedelta(seconds=seconds)

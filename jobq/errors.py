@@ -132,7 +132,7 @@ class UnsafeHome(StoreError):
 
 
 class NotSupported(StoreError):
-    """This platform or file system cannot keep jobq's promises."""
+    """The platform or file system cannot keep jobq's promises."""
 
 
 class PluginError(JobqError):

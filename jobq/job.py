@@ -7,7 +7,6 @@ back. The defaults are part of the format and frozen.
 
 from __future__ import annotations
 
-import base64
 import os
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
 HISTORY_LIMIT = 20
 ERROR_LIMIT = 2048
+_BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 EPOCH = datetime.fromisoformat("1970-01-01T00:00:00Z")
 
 
@@ -233,7 +233,8 @@ def read_fields(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def new_id() -> str:
     """A fresh job id: 16 lower-case base32 characters from 80 random bits."""
-    return base64.b32encode(os.urandom(10)).decode("ascii").lower()
+    bits = int.from_bytes(os.urandom(10), "big")
+    return "".join(_BASE32[bits >> shift & 31] for shift in range(75, -1, -5))
 
 
 _DEFAULTS: dict[str, Any] = {

@@ -15,7 +15,6 @@ import contextlib
 import fcntl
 import json
 import os
-import socket
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -102,7 +101,7 @@ def recover(directory: Path, worker: WorkerInfo) -> Recovered:
     second or late recovery hits only what that worker left.
     """
     if worker.boot_id != processes.boot_id():
-        return Recovered(clean=True) if worker.host == socket.gethostname() else _elsewhere(worker)
+        return Recovered(clean=True) if worker.host == processes.host() else _elsewhere(worker)
     if not processes.visible():
         if _held(directory / f"{worker.id}.jobs"):
             return Recovered(
@@ -129,7 +128,7 @@ def unknown_worker(worker_id: str) -> WorkerInfo:
     return WorkerInfo(
         id=worker_id,
         name=worker_id[:8],
-        host=socket.gethostname(),
+        host=processes.host(),
         boot_id=processes.boot_id(),
         pid=0,
         start_time=0,

@@ -41,6 +41,11 @@ def visible() -> bool:
     return os.path.exists("/proc/self/environ") and hasattr(os, "pidfd_open")
 
 
+def host() -> str:
+    """The name of this machine."""
+    return os.uname().nodename
+
+
 def boot_id() -> str:
     """What distinguishes this boot of this machine from every other, or "" where the system does not tell."""
     try:

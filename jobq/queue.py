@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from jobq import lifecycle, output, retention
+from jobq import adding
 from jobq.clock import Wake
-from jobq.errors import DuplicateJob, InvalidInput, JobChanged, JobNotFound, WaitTimeout
-from jobq.events import Event, EventKind
+from jobq.errors import InvalidInput, WaitTimeout
 from jobq.job import ENDED, Job, State
-from jobq.spec import QUEUE, new_job
-from jobq.store import NewJob, Query
+from jobq.spec import checked_queue
+from jobq.store import Query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import timedelta
     from types import TracebackType
+    from typing import Self
 
     from jobq.app import App
-    from jobq.job import Change
     from jobq.recovery import HeldUp
-    from jobq.store import Counts, WorkerInfo
+    from jobq.store import Counts, NewJob, WorkerInfo
 
-ADD_BATCH = 1000
 WAIT_INTERVAL = 0.05
 
 
@@ -59,7 +55,7 @@ class Queue:
             flags["store"] = store
         return cls(App(home=None if home is None else os.fspath(home), flags=flags))
 
-    def __enter__(self) -> Queue:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -112,46 +108,22 @@ class Queue:
             InvalidInput: as `enqueue_many`.
             DuplicateJob: an id comes twice.
         """
-        app = self._app
-        now = app.clock.now()
-        directory = os.getcwd()
-        new: list[NewJob] = []
-        many = not isinstance(specs, list) or len(specs) > 1
-        for number, spec in enumerate(specs, 1):
-            needs_handlers = isinstance(spec, dict) and "handler" in spec and not allow_unknown_handler
-            handlers = app.handlers if needs_handlers else None
-            try:
-                new.append(new_job(spec, app.settings, now=now, handlers=handlers, directory=directory))
-            except InvalidInput as error:
-                raise error.at_line(number) if many and error.line is None else error from None
-        twice = [job_id for job_id, count in Counter(item.job.id for item in new).items() if count > 1]
-        if twice:
-            raise DuplicateJob(twice)
-        return new
+        return adding.prepare(self._app, specs, allow_unknown_handler=allow_unknown_handler)
 
     def store_new(
         self, new: Sequence[NewJob], *, if_absent: bool = False, progress: Callable[[int], None] | None = None
     ) -> list[Job]:
-        """Store jobs that `prepare` made. Up to 1,000 are stored all or none; more go in batches of 1,000.
+        """Store jobs that `prepare` made, in order; up to 1,000 all or none, more in batches of 1,000.
 
-        Before more than one batch is stored, every id is checked, so that only a race with another process can leave
-        a part of them stored; the error then says how many.
+        Args:
+            new: the jobs.
+            if_absent: as in `enqueue_many`.
+            progress: called with the number of jobs stored so far.
 
         Raises:
-            DuplicateJob: ids that are taken.
+            DuplicateJob: ids that are taken; nothing was stored, unless another process took one just now.
         """
-        if not new:
-            return []
-        self._app.create_home()
-        new = list(new)
-        if len(new) > ADD_BATCH:
-            self._refuse_taken(new, if_absent=if_absent)
-        jobs: list[Job] = []
-        for start in range(0, len(new), ADD_BATCH):
-            jobs += self._add(new[start : start + ADD_BATCH], if_absent=if_absent)
-            if progress is not None:
-                progress(len(jobs))
-        return jobs
+        return adding.store_new(self._app, new, if_absent=if_absent, progress=progress)
 
     def get(self, job_id: str) -> Job:
         """The job of this whole id.
@@ -182,7 +154,9 @@ class Queue:
             JobNotFound: there is no such job.
             WrongState: it is completed or dead.
         """
-        return self._change(job_id, lambda job: lifecycle.cancel(job, now=self._app.clock.now()), EventKind.CANCELLED)
+        from jobq import changing
+
+        return changing.cancel(self._app, job_id)
 
     def retry(self, job_id: str) -> Job:
         """Make a failed, dead or cancelled job pending now; a dead or cancelled one starts from 0 attempts.
@@ -191,7 +165,9 @@ class Queue:
             JobNotFound: there is no such job.
             WrongState: it is processing or completed.
         """
-        return self._change(job_id, lambda job: lifecycle.retry(job, now=self._app.clock.now()), EventKind.RETRIED)
+        from jobq import changing
+
+        return changing.retry(self._app, job_id)
 
     def delete(self, job_id: str) -> Job:
         """Delete a job and its output; the job as it was.
@@ -200,13 +176,9 @@ class Queue:
             JobNotFound: there is no such job.
             WrongState: it is running.
         """
-        while True:
-            job = self.get(job_id)
-            lifecycle.check_deletable(job)
-            if self._app.store.delete([job]):
-                output.remove(self._app.home.path, job_id)
-                self._notify(EventKind.DELETED, job)
-                return job
+        from jobq import changing
+
+        return changing.delete(self._app, job_id)
 
     def prune(self, *, older_than: timedelta, states: frozenset[State] = frozenset({State.COMPLETED})) -> int:
         """Delete ended jobs of these states, and their output, that last changed that long ago; how many.
@@ -214,6 +186,8 @@ class Queue:
         Raises:
             InvalidInput: a state that is not an ended one.
         """
+        from jobq import retention
+
         if not states <= ENDED:
             raise InvalidInput("state", ", ".join(sorted(states - ENDED)), "is no state in which a job has ended")
         return retention.prune(self._app.store, self._app.home.path, states, self._app.clock.now() - older_than)
@@ -224,7 +198,8 @@ class Queue:
         Raises:
             InvalidInput: that is no name of a queue.
         """
-        self._pause(queue, True, reason)
+        self._app.create_home()
+        self._app.store.pause(checked_queue(queue), True, reason=reason, now=self._app.clock.now())
 
     def resume(self, queue: str) -> None:
         """Let jobs of this queue be claimed again.
@@ -232,7 +207,8 @@ class Queue:
         Raises:
             InvalidInput: that is no name of a queue.
         """
-        self._pause(queue, False, "")
+        if self._app.home.exists():
+            self._app.store.pause(checked_queue(queue), False, now=self._app.clock.now())
 
     def wait(
         self, job_ids: Sequence[str], *, timeout: timedelta | None = None, seen: Callable[[Job], None] | None = None
@@ -287,77 +263,3 @@ class Queue:
         worker = self._app.worker(count=concurrency, queues=queues, until="empty")
         summary = worker.run()
         return summary.completed, summary.dead
-
-    def _add(self, new: Sequence[NewJob], *, if_absent: bool) -> list[Job]:
-        app = self._app
-        present: dict[str, Job] = {}
-        while True:
-            todo = [item for item in new if item.job.id not in present]
-            try:
-                added = app.store.add(todo, now=app.clock.now()) if todo else []
-                break
-            except DuplicateJob as error:
-                if not if_absent:
-                    raise
-                present |= self._same_or_refuse(todo, error.ids)
-        if app.notifications:
-            for job in added:
-                self._notify(EventKind.ENQUEUED, job)
-        stored = present | {job.id: job for job in added}
-        return [stored[item.job.id] for item in new]
-
-    def _same_or_refuse(self, new: Iterable[NewJob], taken: Iterable[str]) -> dict[str, Job]:
-        """The jobs that stand under the taken ids, where each is the same work as the new one of that id."""
-        wanted = {item.job.id: item.job for item in new}
-        same: dict[str, Job] = {}
-        for job_id in taken:
-            try:
-                there = self.get(job_id)
-            except JobNotFound:
-                continue
-            if _work(there) != _work(wanted[job_id]):
-                raise DuplicateJob([job_id])
-            same[job_id] = there
-        return same
-
-    def _refuse_taken(self, new: Iterable[NewJob], *, if_absent: bool) -> None:
-        taken = []
-        for item in new:
-            if not item.generated:
-                try:
-                    self.get(item.job.id)
-                    taken.append(item.job.id)
-                except JobNotFound:
-                    continue
-        if taken and not if_absent:
-            raise DuplicateJob(taken)
-
-    def _change(self, job_id: str, decide: Callable[[Job], Change | None], kind: EventKind) -> Job:
-        """Apply what `decide` makes of the job as it is; again, if somebody changed it between."""
-        while True:
-            before = self.get(job_id)
-            change = decide(before)
-            if change is None:
-                return before
-            try:
-                job = self._app.store.change(before, change, now=self._app.clock.now())
-            except JobChanged:
-                continue
-            if job.state is not State.PROCESSING:
-                self._notify(kind, job)
-            return job
-
-    def _pause(self, queue: str, paused: bool, reason: str) -> None:
-        if not QUEUE.fullmatch(queue):
-            raise InvalidInput("queue", queue, "is no name of a queue")
-        self._app.create_home()
-        self._app.store.pause(queue, paused, reason=reason, now=self._app.clock.now())
-
-    def _notify(self, kind: EventKind, job: Job) -> None:
-        if self._app.notifications:
-            run = 0 if kind is EventKind.ENQUEUED else job.run
-            self._app.notifications.send(Event(kind, job, run, self._app.clock.now()))
-
-
-def _work(job: Job) -> tuple[Any, ...]:
-    return job.command, job.handler, json.dumps(job.payload, sort_keys=True)

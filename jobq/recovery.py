@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING
 
 from jobq import lifecycle, processes
 from jobq.errors import Conflict, JobNotFound
-from jobq.events import Event, EventKind
 from jobq.executor import Recovered
 from jobq.job import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jobq.clock import Clock
-    from jobq.executor import Executor
-    from jobq.notify import Notifications
-    from jobq.settings import Settings
-    from jobq.store import Claim, Store, WorkerInfo
+    from jobq.app import App
+    from jobq.store import Claim, WorkerInfo
 
 FIRST_PAUSE, LAST_PAUSE = 1.0, 30.0
 
@@ -40,17 +36,8 @@ class Recovery:
         wake: called when a thread has finished, so that `poll` is called again.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        executor: Executor,
-        settings: Settings,
-        clock: Clock,
-        notifications: Notifications,
-        wake: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._store, self._executor, self._settings = store, executor, settings
-        self._clock, self._notifications, self._wake = clock, notifications, wake
+    def __init__(self, app: App, wake: Callable[[], None] = lambda: None) -> None:
+        self._app, self._wake = app, wake
         self._boot = processes.boot_id()
         self._threads: dict[str, threading.Thread] = {}
         self._results: dict[str, Recovered] = {}
@@ -62,7 +49,7 @@ class Recovery:
         given_back = 0
         held_up = []
         results = {worker_id: self._results.pop(worker_id) for worker_id in list(self._results)}
-        for worker, claims in self._store.lost(now=self._clock.now()):
+        for worker, claims in self._app.store.lost(now=self._app.clock.now()):
             recovered = results.get(worker.id)
             if recovered is not None and recovered.clean:
                 given_back += self._give_back(worker, claims)
@@ -70,13 +57,16 @@ class Recovery:
                 continue
             if recovered is not None:
                 pause = min(LAST_PAUSE, 2 * self._again.get(worker.id, (0.0, FIRST_PAUSE / 2))[1])
-                self._again[worker.id] = (self._clock.monotonic() + pause, pause)
+                self._again[worker.id] = (self._app.clock.monotonic() + pause, pause)
                 held_up.append(HeldUp(worker, tuple(claim.job.id for claim in claims), recovered.why))
                 continue
             known = next((held for held in self.held_up if held.worker.id == worker.id), None)
             if known is not None:
                 held_up.append(known)
-            if worker.id not in self._threads and self._clock.monotonic() >= self._again.get(worker.id, (0.0, 0.0))[0]:
+            if (
+                worker.id not in self._threads
+                and self._app.clock.monotonic() >= self._again.get(worker.id, (0.0, 0.0))[0]
+            ):
                 self._start(worker)
         self.held_up = tuple(held_up)
         return given_back
@@ -93,7 +83,7 @@ class Recovery:
     def _start(self, worker: WorkerInfo) -> None:
         def work() -> None:
             try:
-                result = self._executor.recover(worker)
+                result = self._app.executor.recover(worker)
             except Exception as error:
                 result = Recovered(clean=False, why=f"looking for it failed: {type(error).__name__}: {error}")
             self._results[worker.id] = result
@@ -105,22 +95,18 @@ class Recovery:
         thread.start()
 
     def _give_back(self, worker: WorkerInfo, claims: Sequence[Claim]) -> int:
-        now = self._clock.now()
+        now = self._app.clock.now()
         counted = worker.boot_id == self._boot and worker.state != "draining"
         given_back = 0
         for claim in claims:
-            change = lifecycle.lost(claim, now=now, counted=counted, max_losses=self._settings["max-losses"])
+            change = lifecycle.lost(claim, now=now, counted=counted, max_losses=self._app.settings["max-losses"])
             change = lifecycle.settled(claim.job, change)
             try:
-                job = self._store.change(claim.job, change, now=now)
+                job = self._app.store.change(claim.job, change, now=now)
             except (Conflict, JobNotFound):  # another recoverer was faster, or a cancel came between: see the next poll
                 continue
             given_back += 1
-            if self._notifications:
-                self._notifications.send(Event(_EVENTS.get(job.state, EventKind.LOST), job, claim.run, now))
+            self._app.tell("lost" if job.state is State.PENDING else job.state, job, run=claim.run, time=now)
         if given_back == len(claims):
-            self._store.forget(worker)
+            self._app.store.forget(worker)
         return given_back
-
-
-_EVENTS = {State.DEAD: EventKind.DEAD, State.CANCELLED: EventKind.CANCELLED}

@@ -55,6 +55,16 @@ def loads(text: str | bytes) -> Any:
     return value
 
 
+def checked_queue(name: object) -> str:
+    """A queue's name, checked.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    queue: str = _FIELDS["queue"]("queue", name)
+    return queue
+
+
 def check_json(field: str, value: object, depth: int = 0) -> None:
     """Check that a value is JSON that every reader understands alike.
 

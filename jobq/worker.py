@@ -7,7 +7,6 @@ transaction), start that, look around, wait for the bell.
 from __future__ import annotations
 
 import os
-import socket
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -16,7 +15,6 @@ from jobq import __version__, lifecycle, processes
 from jobq.attempts import Attempts
 from jobq.clock import Wake
 from jobq.errors import StoreError
-from jobq.events import Event, EventKind
 from jobq.executor import Kind, Outcome
 from jobq.job import State, new_id
 from jobq.retention import prune_by_settings
@@ -39,13 +37,6 @@ DRAIN_NOTE_SECONDS = 10.0
 PRUNE_SECONDS = 600.0
 FIRST_PAUSE, LAST_PAUSE = 0.1, 30.0
 _NEVER = float("-inf")
-_EVENTS = {
-    State.COMPLETED: EventKind.COMPLETED,
-    State.FAILED: EventKind.FAILED,
-    State.DEAD: EventKind.DEAD,
-    State.CANCELLED: EventKind.CANCELLED,
-    State.PENDING: EventKind.RELEASED,
-}
 
 
 @dataclass(slots=True)
@@ -102,7 +93,7 @@ class Worker:
         self.info = WorkerInfo(
             id=worker_id,
             name=name or worker_id[:8],
-            host=socket.gethostname(),
+            host=processes.host(),
             boot_id=processes.boot_id(),
             pid=os.getpid(),
             start_time=0 if me is None else me.start_time,
@@ -189,7 +180,7 @@ class Worker:
         recorded, self._unrecorded = self._unrecorded, []
         self._tell(recorded, claimed, now)
         for claim in claimed.claims:
-            self._event(EventKind.STARTED, claim.job, claim.run, now)
+            self._app.tell("started", claim.job, time=now)
             self._attempts.start(claim, presence.jobs_fd)
         return not (claimed.claims or recorded or recovered)
 
@@ -210,14 +201,14 @@ class Worker:
             key = claim.job.id, claim.run
             if key in refused:
                 self.summary.discarded += 1
-                self._event(EventKind.DISCARDED, claim.job, claim.run, now)
+                self._app.tell("discarded", claim.job, time=now)
                 continue
             if key in cancelled:
                 change = lifecycle.settled(claim.job.changed(lifecycle.ask(now), now=now), change)
             job = claim.job.changed(change, now=now)
-            kind = _EVENTS[job.state]
-            setattr(self.summary, kind.value, getattr(self.summary, kind.value) + 1)
-            self._event(kind, job, claim.run, now)
+            kind = "released" if job.state is State.PENDING else job.state.value
+            setattr(self.summary, kind, getattr(self.summary, kind) + 1)
+            self._app.tell(kind, job, time=now)
             self._finished(job)
 
     def _look_around(self, presence: Presence, recover: Callable[[], int]) -> bool:
@@ -338,7 +329,3 @@ class Worker:
         self._reported = _NEVER
         self._note("the store works again")
         return True
-
-    def _event(self, kind: EventKind, job: Job, run: int, time: datetime) -> None:
-        if self._app.notifications:
-            self._app.notifications.send(Event(kind, job, run, time))

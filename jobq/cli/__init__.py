@@ -161,6 +161,6 @@ def _run(args: list[str]) -> int:
     except Exception as error:
         if state.debug:
             raise
-        click.echo(f"jobq: {describe_fault(error, state)}", err=True)
+        click.echo(f"jobq: {describe_fault(error)}", err=True)
         return 70
     return code

@@ -109,8 +109,8 @@ def command(name: str, **attributes: Any) -> Callable[[Callable[..., Any]], Comm
     """Make a function a command; its first argument is the `Globals`."""
 
     def decorate(function: Callable[..., Any]) -> Command:
-        made: Command = click.command(name, **{"cls": Command, **attributes})(with_globals(function))
-        return made
+        kind: type[Command] = attributes.pop("cls", Command)
+        return click.command(name, cls=kind, **attributes)(with_globals(function))
 
     return decorate
 
@@ -182,7 +182,7 @@ def first_failure(actions: Iterable[Callable[[], object]]) -> int:
     return code
 
 
-def describe_fault(error: Exception, state: Globals) -> str:
+def describe_fault(error: Exception) -> str:
     """One sentence for a fault in jobq itself, and the file that now holds the traceback."""
     import tempfile
     import traceback

@@ -13,7 +13,7 @@ from jobq.cli.base import Globals, command, show_json
 from jobq.cli.text import columns, one_line, safe
 
 if TYPE_CHECKING:
-    from jobq.plugins import Plugin
+    from jobq.pluginscan import Plugin
 
 
 @command("plugins", short_help="List plugins, and what is wrong with any.")
@@ -148,7 +148,7 @@ def init_command(state: Globals, trust: str | None) -> None:
 
 @command("completion", short_help="Print a script that completes commands in your shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion_command(state: Globals, shell: str) -> None:
+def completion_command(_state: Globals, shell: str) -> None:
     """Print a script for SHELL that completes jobq's commands and options.
 
     \b

@@ -23,8 +23,8 @@ _UNSAFE = re.compile(
     "\U000e0000-\U000e0fff]"
 )
 _SECRET_NAME = re.compile(
-    r"pass(word|wd|phrase)?(_|$)|(^|_)pw(_|$)|pwd_|secret|token|credential|(^|_)auth(_|$)|api_?key|(^|_)key(_|$)"
-    r"|access_?key|private|cookie|session_?id|dsn$|signature",
+    r"password|passwd|passphrase|(^|_)pass(_|$)|_pwd(_|$)|(^|_)pw(_|$)|secret|token|credential|(^|_)auth(_|$)"
+    r"|(^|_)(api|access)?key(_|$)|private|cookie|dsn$",
     re.IGNORECASE,
 )
 _URL_PASSWORD = re.compile(r"(://[^/\s:@]*:)[^/\s@]+(?=@)")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobq import presence
 from jobq.cli.base import Globals, command
 from jobq.cli.selection import find_job, latest_job
 from jobq.cli.text import in_words, local_time, one_line, reason
@@ -58,6 +57,8 @@ def _processing(state: Globals, job: Job, now: datetime) -> str:
         since = in_words(now - (job.started_at or now))
         asked = ", and was asked to stop" if job.cancel_requested_at is not None else ""
         return f"is running since {since} in {_named(worker)}{asked}"
+    from jobq import presence
+
     if presence.left_running(state.app.home.path / "workers", job.worker or ""):
         return "is held up: its worker is gone, but something that it started still runs, and both must not run at once"
     if workers:

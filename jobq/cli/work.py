@@ -101,12 +101,10 @@ def start(
 @with_globals
 def stop(state: Globals, workers: tuple[str, ...], now: bool, wait: bool) -> int:
     """Tell workers to finish what they run and end; all of this host's, or those named by id, name or pid."""
-    import socket
-
-    from jobq.processes import process, send
+    from jobq.processes import host, process, send
 
     number = signal.SIGQUIT if now else signal.SIGTERM
-    here = [info for info in state.queue.workers() if info.host == socket.gethostname()]
+    here = [info for info in state.queue.workers() if info.host == host()]
     chosen = here if not workers else [_named(here, name) for name in workers]
     if not chosen:
         state.note("no worker runs here")
@@ -257,5 +255,5 @@ def _leave_job() -> None:
     The environment that others can see is fixed at exec, and inherited descriptors hold the outer worker's lock.
     """
     environment = {name: value for name, value in os.environ.items() if name not in JOB_VARIABLES}
-    os.closerange(3, os.sysconf("SC_OPEN_MAX") if os.sysconf("SC_OPEN_MAX") < 1 << 20 else 1 << 20)
-    os.execve(sys.executable, [sys.executable, "-m", "jobq", *sys.argv[1:]], environment)  # noqa: S606
+    os.closerange(3, min(os.sysconf("SC_OPEN_MAX"), 1 << 20))
+    os.execve(sys.executable, [sys.executable, "-m", "jobq", *sys.argv[1:]], environment)

@@ -14,7 +14,7 @@ from jobq_json.manifest import FORMAT, WAY_OUT, Segment
 from jobq_json.mapped import Mapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from jobq_json.directory import Directory
 
@@ -81,12 +81,12 @@ class Archive:
         return of_line(self.mapped(name).line(offset)[0], offset)
 
     def latest_first(
-        self, damaged: Callable[[str, int, bytes], None], gone: dict[str, set[int]] | None = None
+        self, damaged: Callable[[str, int, bytes], None], gone: Mapping[str, Collection[int]]
     ) -> Iterator[Kept]:
         """All jobs but those at the offsets `gone`, backwards; `damaged` is told of lines that are."""
         for name, segment in reversed(self.segments.items()):
             mapped = self.mapped(name)
-            skipped = (gone or {}).get(name, ())
+            skipped = gone.get(name, ())
             offset = segment.size
             while offset > segment.start:
                 line, offset = mapped.line_before(offset)

@@ -64,12 +64,11 @@ def check(view: View) -> list[str]:
         names = ", ".join(view.manifest.damaged_files)
         wrong.append(f"{view.manifest.damaged} damaged records were set aside before, in {names}")
     told = {(queue, state): n for queue, states in view.counts.items() for state, n in states.items() if n}
-    if told != dict(counted):
-        for key in sorted(told.keys() | counted.keys()):
-            if told.get(key, 0) != counted[key]:
-                wrong.append(
-                    f"{NAME} counts {told.get(key, 0)} {key[1]} jobs in queue {key[0]}, but {counted[key]} are there"
-                )
+    wrong.extend(
+        f"{NAME} counts {told.get(key, 0)} {key[1]} jobs in queue {key[0]}, but {counted[key]} are there"
+        for key in sorted(told.keys() | counted.keys())
+        if told.get(key, 0) != counted[key]
+    )
     return wrong
 
 
@@ -93,5 +92,5 @@ def _check_section(
         before = key
         if kept.id not in view.delta:
             note(kept, file)
-    if lines != section.count:
-        wrong.append(f"{NAME} counts {section.count} lines in a section of {file}, but {lines} are there")
+    if lines != section.lines:
+        wrong.append(f"{NAME} counts {section.lines} lines in a section of {file}, but {lines} are there")

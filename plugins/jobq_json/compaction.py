@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from jobq import files
 from jobq.times import format_time
 from jobq_json.archive import Appender
-from jobq_json.directory import COMPACT_LOCK, journal_header
+from jobq_json.directory import COMPACT_LOCK
 from jobq_json.lines import encode, parse, seal
-from jobq_json.manifest import Manifest
+from jobq_json.manifest import Manifest, journal_header
 from jobq_json.retention import retained
 from jobq_json.writing import RunWriter
 
@@ -34,9 +34,9 @@ _CATCH_UP = 1 << 16
 """Bytes of journal that may be left to carry over under the lock."""
 
 
-def worth_it(view: View, journal_size: int) -> bool:
-    """Whether the journal has grown enough."""
-    return journal_size > max(1 << 20, min(view.manifest.size // 4, 8 << 20))
+def worth_it(view: View, journal_size: int, *, least: int) -> bool:
+    """Whether the journal has grown enough: beyond `least` and a quarter of the run, or 8 MiB."""
+    return journal_size > max(least, min(view.manifest.size // 4, 8 << 20))
 
 
 @contextlib.contextmanager

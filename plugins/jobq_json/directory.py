@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from jobq import files
 from jobq.errors import StoreLocked, StoreUnavailable, StoreUnreadable
 from jobq_json import manifest
-from jobq_json.lines import encode, seal, sound
+from jobq_json.lines import sound
 from jobq_json.manifest import NAME, WAY_OUT, Manifest
 
 if TYPE_CHECKING:
@@ -27,16 +27,6 @@ LOCK_LIMIT = 30.0
 
 LOCK, COMPACT_LOCK, BELL = "queue.lock", "compact.lock", "bell"
 _NETWORK = frozenset(("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "fuse.sshfs"))
-
-
-def run_header(generation: int) -> bytes:
-    """The first line of a sorted run."""
-    return seal(encode({"jobq": "jobs", "format": manifest.FORMAT, "generation": generation})) + b"\n"
-
-
-def journal_header(generation: int, seq: int) -> bytes:
-    """The first line of a journal; `seq` is the number of the next job."""
-    return seal(encode({"jobq": "journal", "format": manifest.FORMAT, "generation": generation, "seq": seq})) + b"\n"
 
 
 class Directory:
@@ -82,8 +72,32 @@ class Directory:
 
     def content(self, name: str) -> bytes:
         """All of a file."""
-        with open(files.open_private(self.path / name, os.O_RDONLY), "rb") as file:
+        with open(self.open(name), "rb") as file:
             return file.read()
+
+    def open(self, name: str) -> int:
+        """A descriptor to read a file through.
+
+        Raises:
+            FileNotFoundError: it is not there.
+        """
+        return files.open_private(self.path / name, os.O_RDONLY)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the writers' lock.
+
+        Raises:
+            StoreLocked: somebody held it for longer than `LOCK_LIMIT`.
+            StoreUnavailable: the system refused.
+        """
+        if self._lock_fd < 0:
+            self._open_for_writing()
+        self._acquire()
+        try:
+            yield
+        finally:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[Manifest]:
@@ -93,13 +107,8 @@ class Directory:
             StoreLocked: somebody held the lock for longer than `LOCK_LIMIT`.
             StoreUnavailable: the system refused.
         """
-        if self._lock_fd < 0:
-            self._open_for_writing()
-        self._acquire()
-        try:
+        with self.held():
             yield self.current() or self._create()
-        finally:
-            fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
 
     def ring(self) -> None:
         """Wake the workers that wait for something to do."""
@@ -178,9 +187,9 @@ class Directory:
         """Raise where there is data without a manifest. A first generation that holds nothing is no data."""
         for name in self._data_files():
             if name == "jobs-1.jsonl":
-                header = run_header(1)
+                header = manifest.run_header(1)
             elif name == "journal-1.jsonl":
-                header = journal_header(1, 1)
+                header = manifest.journal_header(1, 1)
             elif name.startswith("."):
                 continue
             else:
@@ -225,10 +234,10 @@ class Directory:
                 return
 
     def _create(self) -> Manifest:
-        first = Manifest(generation=1, written="1970-01-01T00:00:00.000Z", size=len(run_header(1)))
+        first = manifest.FIRST
         self.write(BELL, [b"\n"])
-        self.write(first.jobs_file, [run_header(1)])
-        self.write(first.journal_file, [journal_header(1, 1)])
+        self.write(first.jobs_file, [manifest.run_header(1)])
+        self.write(first.journal_file, [manifest.journal_header(1, 1)])
         self.put_in_force(self.prepare(first))
         self.sync()
         files.sync_directory(self.path.parent)

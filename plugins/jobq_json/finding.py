@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from jobq.job import ENDED, FINISHED, WAITING, State
 from jobq.store import Counts
 from jobq.times import format_time
-from jobq_json.kept import PENDING, Kept, of_line
+from jobq_json.kept import PENDING, Kept
+from jobq_json.lines import head_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from jobq.job import Job
     from jobq.store import Query
     from jobq_json.manifest import Section
-    from jobq_json.view import Place, View
+    from jobq_json.view import View
 
 
 def counts(view: View, *, now: datetime) -> Counts:
@@ -64,31 +65,23 @@ def find(view: View, query: Query) -> Iterator[Job]:
     return matching if query.limit is None else islice(matching, query.limit)
 
 
-def prunable(view: View, *, states: frozenset[State], before: datetime, limit: int) -> list[tuple[Kept, Place]]:
-    """Up to `limit` ended jobs in these states last updated before then, and the places of their lines."""
-    found: list[tuple[Kept, Place]] = []
+def prunable(view: View, *, states: frozenset[State], before: datetime, limit: int) -> list[Job]:
+    """Up to `limit` ended jobs in these states last updated before then; of the archived, the first finished first.
 
-    def every() -> Iterator[tuple[Kept, Place]]:
-        if states & FINISHED:
-            for name, kept in view.archive.oldest_first(view.note_damage):
-                if kept.id not in view.delta:
-                    yield kept, [name, kept.offset]
-        for kept in list(view.delta.values()):
-            if kept is not None:
-                yield kept, None
-        for section in view.manifest.sections:
-            if section.state == State.DEAD and State.DEAD in states:
-                for kept in _lines(view, section):
-                    if kept.id not in view.delta:
-                        yield kept, kept.offset
-
+    Raises:
+        FileNotFoundError: the generation is over.
+    """
+    parts: list[Iterator[Kept]] = []
+    if states & FINISHED:
+        archived = (kept for _, kept in view.archive.oldest_first(view.note_damage))
+        parts.append(kept for kept in archived if kept.id not in view.delta)
+    parts.append(kept for kept in view.delta.values() if kept is not None)
+    if State.DEAD in states:
+        dead = (section for section in view.manifest.sections if section.state == State.DEAD)
+        parts.append(kept for section in dead for kept in _lines(view, section) if kept.id not in view.delta)
     wanted = states & ENDED
-    for kept, place in every():
-        if len(found) >= limit:
-            break
-        if kept.state in wanted and kept.job.updated_at < before:
-            found.append((kept, place))
-    return found
+    every = chain.from_iterable(parts)
+    return list(islice((kept.job for kept in every if kept.state in wanted and kept.job.updated_at < before), limit))
 
 
 def _may_match(kept: Kept, query: Query, states: frozenset[State]) -> bool:
@@ -129,15 +122,15 @@ def _sorted_run(view: View, delta: Mapping[str, Kept | None], query: Query, stat
 def _lines(view: View, section: Section) -> Iterator[Kept]:
     offset = section.start
     while offset < section.end:
-        kept, offset = view.read(offset, section)
-        if kept is not None:
-            yield kept
+        found, offset = view.read(offset, section)
+        if found is not None:
+            yield found
 
 
 def _later(view: View, section: Section, now: str) -> int:
     """How many lines of a section are due after `now`."""
     if section.first > now:
-        return section.count
+        return section.lines
     if section.last <= now:
         return 0
     data, low, high = view.run.data, section.start, section.end
@@ -145,15 +138,15 @@ def _later(view: View, section: Section, now: str) -> int:
         middle = (low + high) // 2
         start = max(low, data.rfind(b"\n", low, middle) + 1)
         line, following = view.run.line(start)
-        kept = of_line(line, checked=True)
-        if kept is None or kept.run_at <= now:
+        head = head_of(line)
+        if head is None or head.run_at <= now:
             low = following
         else:
             high = start
     before, after = low - section.start, section.end - low
     if after <= before:
         return _line_count(view, low, section.end)
-    return section.count - _line_count(view, section.start, low)
+    return section.lines - _line_count(view, section.start, low)
 
 
 def _line_count(view: View, start: int, end: int) -> int:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 22
 _TAIL = 1 << 16
-_JOBS_A_LINE = 1000
+_SKIP = 1_000_000
+"""How many numbers a damaged last record may have given to new jobs: they are not given again."""
 
 
 class Journal:
@@ -89,11 +90,10 @@ class Journal:
         if torn:
             end -= len(torn)
             os.ftruncate(self._write_fd, end)
-        skipped = 0
-        for line in lines:
+        for damaged, line in enumerate(lines):
             if sound(line):
-                return self._after(end, line) + skipped * _JOBS_A_LINE
-            skipped += 1
+                self._seq = self._after(end, line) + damaged * _SKIP
+                return self._seq
         raise StoreUnreadable(f"{self.path} has no readable line")
 
     def append(self, body: str, *, next_seq: int) -> int:

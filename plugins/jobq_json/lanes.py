@@ -22,19 +22,19 @@ _numbers = count()
 class _Cursor:
     """The first job of a section of the sorted run that the journal has not touched."""
 
-    __slots__ = ("_end", "_head", "_next", "_offset", "_read")
+    __slots__ = ("_end", "_head", "_next", "_offset", "_read", "_section")
 
     def __init__(self, section: Section, read: Callable[[int, Section], tuple[Kept | None, int]]) -> None:
         self._offset, self._end = section.start, section.end
         self._next = section.start
         self._head: Kept | None = None
-        self._read = lambda offset: read(offset, section)
+        self._read, self._section = read, section
 
     def peek(self, delta: Mapping[str, Kept | None]) -> Kept | None:
         """The first job; it stays the first."""
         while self._offset < self._end:
             if self._head is None:
-                self._head, self._next = self._read(self._offset)
+                self._head, self._next = self._read(self._offset, self._section)
             if self._head is not None and self._head.id not in delta:
                 return self._head
             self.take()
@@ -126,11 +126,12 @@ class Lanes:
         """Take up to `limit` due jobs as `Store.claim` says which. The caller claims them, or drops the lanes."""
         chosen: list[Kept] = []
         passed: list[tuple[LaneQueue, Kept]] = []
-        for priority in self._priorities:
-            heads: list[tuple[str, int, int, LaneQueue, Kept]] = []
-            for queue in self._wanted(self._levels[-priority], wanted, paused):
-                if (kept := _first(queue, wanted, passed)) is not None and kept.run_at <= now:
-                    heads.append((kept.run_at, kept.seq, next(_numbers), queue, kept))
+        for priority in self._priorities if limit > 0 else ():
+            heads = [
+                (kept.run_at, kept.seq, next(_numbers), queue, kept)
+                for queue in self._wanted(self._levels[-priority], wanted, paused)
+                if (kept := _first(queue, wanted, passed)) is not None and kept.run_at <= now
+            ]
             heapify(heads)
             while heads and len(chosen) < limit:
                 _, _, _, queue, kept = heads[0]

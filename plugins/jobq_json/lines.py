@@ -13,17 +13,20 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from jobq.job import Job
 from jobq.times import format_time
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 SUFFIX = 18
 """The length of what the checksum adds to a line."""
 
 encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, allow_nan=False).encode
-_scan = json.JSONDecoder().scan_once
+_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # undocumented, as old as json
 
 _PLACED = ("id", "run_at", "state", "queue", "priority", "losses", "handler")
 _HEAD = re.compile(

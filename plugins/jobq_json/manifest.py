@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from jobq.errors import NewerFormat, StoreUnreadable
+from jobq_json.lines import encode, seal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,7 @@ class Lane(NamedTuple):
 class Section(NamedTuple):
     """A stretch of the sorted run: jobs of one state and lane, ordered by (run_at, seq).
 
-    `start` and `end` are byte offsets; `count` is the number of lines; no line's `run_at` is before `first` or after
+    `start` and `end` are byte offsets; `lines` is the number of lines; no line's `run_at` is before `first` or after
     `last`.
     """
 
@@ -40,7 +41,7 @@ class Section(NamedTuple):
     lane: Lane
     start: int
     end: int
-    count: int
+    lines: int
     first: str
     last: str
 
@@ -125,7 +126,7 @@ class Manifest:
                     **section.lane._asdict(),
                     "start": section.start,
                     "end": section.end,
-                    "count": section.count,
+                    "lines": section.lines,
                     "first": section.first,
                     "last": section.last,
                 }
@@ -183,10 +184,24 @@ def from_record(record: Mapping[str, Any]) -> Manifest:
                 Lane(item["queue"], item["priority"], item["handler"], item["alone"]),
                 item["start"],
                 item["end"],
-                item["count"],
+                item["lines"],
                 item["first"],
                 item["last"],
             )
             for item in record["sections"]
         ),
     )
+
+
+def run_header(generation: int) -> bytes:
+    """The first line of a sorted run."""
+    return seal(encode({"jobq": "jobs", "format": FORMAT, "generation": generation})) + b"\n"
+
+
+def journal_header(generation: int, seq: int) -> bytes:
+    """The first line of a journal; `seq` is the number of the next job."""
+    return seal(encode({"jobq": "journal", "format": FORMAT, "generation": generation, "seq": seq})) + b"\n"
+
+
+FIRST = Manifest(generation=1, written="1970-01-01T00:00:00.000Z", size=len(run_header(1)))
+"""The manifest of a store in which nothing was ever stored."""

@@ -9,8 +9,16 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from jobq.errors import Conflict, DuplicateJob, InvalidInput, JobChanged, JobNotFound, NotFound, StoreError
-from jobq.errors import StoreUnreadable
+from jobq.errors import (
+    Conflict,
+    DuplicateJob,
+    InvalidInput,
+    JobChanged,
+    JobNotFound,
+    NotFound,
+    StoreError,
+    StoreUnreadable,
+)
 from jobq.job import State
 from jobq.store import Claimed, Counts, Store
 from jobq.times import floor_ms, parse_time
@@ -37,6 +45,9 @@ T = TypeVar("T")
 BLIND_LIMIT = 32 << 20
 """Bytes of journal beyond which a process that only adds compacts too; the first reader has to replay them."""
 
+LEAST = 1 << 20
+"""Bytes of journal below which no process compacts."""
+
 _ATTEMPTS = 100
 
 
@@ -60,6 +71,7 @@ class JsonStore(Store):
         self._settings, self._warn, self._clock = settings, context.warn, context.clock
         self._path = context.home / (context.url or "queue")
         self._members = context.home / "workers"
+        self._full = settings["durability"] == "full"
         self._open()
 
     def _open(self) -> None:
@@ -72,6 +84,7 @@ class JsonStore(Store):
         self._watch: Watch | None = None
         self._distrusted = 0
         self._compact_above = 0
+        self._unsure: set[tuple[str, int]] = set()
 
     def add(self, new: Sequence[NewJob], *, now: datetime) -> list[Job]:
         if not new:
@@ -102,13 +115,17 @@ class JsonStore(Store):
         now = floor_ms(now)
         with self._writing(now) as (manifest, journal):
             view = self._view_of(manifest)
-            claims, refused, record, ring = transactions.claim(
-                view, worker, wanted=wanted, limit=limit, ended=ended, now=now
+            claimed, record, ring = transactions.claim(
+                view, worker, wanted=wanted, limit=limit, ended=ended, unsure=self._unsure, now=now
             )
             self._append(view, record)
         if record:
-            self._settle(journal, ring=ring, now=now)
-        return Claimed(claims, refused)
+            try:
+                self._settle(journal, ring=ring, now=now)
+            except BaseException:
+                self._unsure = {(item.claim.job.id, item.claim.run) for item in ended}
+                raise
+        return claimed
 
     def held(self, worker: Presence) -> list[Job]:
         return self._asked(lambda view: [kept.job for kept in view.held.get(worker.id, {}).values()], [])
@@ -144,7 +161,7 @@ class JsonStore(Store):
 
         return self._asked(lambda view: finding.counts(view, now=now), Counts(queues={}, paused={}))
 
-    def next_due(self, wanted: Wanted, *, now: datetime) -> datetime | None:  # noqa: ARG002 - `now` is for stores that reckon in their own time
+    def next_due(self, wanted: Wanted, *, now: datetime) -> datetime | None:
         due = self._asked(lambda view: view.lanes.next_due(wanted, view.paused), None)
         return None if due is None else parse_time(due)
 
@@ -199,12 +216,14 @@ class JsonStore(Store):
 
         return sorted((info for info, alive in members(self._members) if alive), key=lambda info: info.started)
 
-    def lost(self, *, now: datetime) -> list[tuple[WorkerInfo, list[Claim]]]:  # noqa: ARG002 - locks tell, not time
+    def lost(self, *, now: datetime) -> list[tuple[WorkerInfo, list[Claim]]]:
         from jobq import presence
         from jobq.store import Claim
 
         known = {info.id: (info, alive) for info, alive in presence.members(self._members)}
-        held = self._asked(lambda view: {worker: list(jobs.values()) for worker, jobs in view.held.items()}, {})
+        held: dict[str, list[Kept]] = self._asked(
+            lambda view: {worker: list(jobs.values()) for worker, jobs in view.held.items()}, {}
+        )
         gone = {worker: info for worker, (info, alive) in known.items() if not alive}
         for worker in held.keys() - known.keys():
             if not presence.is_alive(self._members, worker):
@@ -246,8 +265,9 @@ class JsonStore(Store):
         """
         from jobq_json.repairing import repair
 
+        self._after_fork()
         self._forget_generation()
-        done = repair(self._directory, self._warn)
+        done = repair(self._directory, now=self._clock.now(), warn=self._warn)
         self._directory.close()
         self._open()
         return done
@@ -263,9 +283,8 @@ class JsonStore(Store):
     def _writing(self, now: datetime) -> Iterator[tuple[Manifest, Journal]]:
         """Hold the lock, with a journal that may be written to. Trouble drops the view: it may have run ahead."""
         self._after_fork()
-        with self._directory.locked() as manifest:
-            if manifest.generation == self._distrusted:
-                manifest = self._renew(manifest, now)
+        with self._directory.locked() as current:
+            manifest = self._renew(current, now) if current.generation == self._distrusted else current
             try:
                 yield manifest, self._journal_of(manifest)
             except (Conflict, NotFound):
@@ -312,7 +331,7 @@ class JsonStore(Store):
                     pass
                 return
         size = journal.size
-        if size > max(1 << 20, self._compact_above) and (self._view is not None or size > BLIND_LIMIT):
+        if size > max(LEAST, self._compact_above) and (self._view is not None or size > BLIND_LIMIT):
             self._compact(size, now)
 
     def _compact(self, size: int, now: datetime) -> None:
@@ -320,7 +339,7 @@ class JsonStore(Store):
 
         try:
             view = self._look()
-            if view is None or not worth_it(view, size):
+            if view is None or not worth_it(view, size, least=LEAST):
                 return
             states = (State.COMPLETED, State.CANCELLED)
             keep = {state: self._settings[f"keep-{state}"] for state in states}
@@ -380,19 +399,21 @@ class JsonStore(Store):
         A generation may be replaced, and its files removed, while it is being opened: then the next one is asked.
         """
         self._after_fork()
-        manifest, missing = None, ""
+        before: Manifest | None = None
+        missing: object = self._path
         for _ in range(_ATTEMPTS):
-            before, manifest = manifest, self._directory.current()
+            manifest = self._directory.current()
             if manifest is None:
                 return empty
             if manifest is before:
                 break
+            before = manifest
             try:
                 return ask(self._view_of(manifest))
             except FileNotFoundError as error:
                 self._forget_generation()
-                missing = str(error.filename)
-        raise StoreUnreadable(f"{missing or self._path} is missing; {WAY_OUT}")
+                missing = error.filename
+        raise StoreUnreadable(f"{missing} is missing; {WAY_OUT}")
 
     def _searched(self, ids: Sequence[str]) -> tuple[adding.Finder | None, set[str]]:
         """Which of the ids stand in what never changes, as far as that can be looked up without the lock."""

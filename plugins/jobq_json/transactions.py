@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from jobq.job import Change, State
 from jobq.lifecycle import settled
-from jobq.store import Claim
+from jobq.store import Claim, Claimed
 from jobq.times import format_time
 from jobq_json.kept import PROCESSING
 from jobq_json.lines import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime
 
     from jobq.job import Job
@@ -26,38 +26,53 @@ if TYPE_CHECKING:
 
 
 def claim(
-    view: View, worker: Presence, *, wanted: Wanted, limit: int, ended: Sequence[Ended], now: datetime
-) -> tuple[list[Claim], list[Claim], str, bool]:
-    """Record what ended, then claim.
+    view: View,
+    worker: Presence,
+    *,
+    wanted: Wanted,
+    limit: int,
+    ended: Sequence[Ended],
+    unsure: Collection[tuple[str, int]],
+    now: datetime,
+) -> tuple[Claimed, str, bool]:
+    """Record what ended, then claim, as `Store.claim` says.
+
+    `unsure` has job and run of ends that were written but could not be acknowledged; said again, they are no news.
 
     Returns:
-        The new claims, the refused ones, the record ("" where nothing changed), and whether others should be woken.
+        The answer of the store, the record ("" where nothing changed), and whether others should be woken.
     """
     refused: list[Claim] = []
+    cancelled: list[Claim] = []
     changes: list[list[Any]] = []
     ring = False
     for item in ended:
         kept = view.delta.get(item.claim.job.id)
         if kept is None or not _holds(kept, item.claim):
-            if kept is None or not _recorded(kept.job, item):
+            if (item.claim.job.id, item.claim.run) not in unsure or kept is None or not _recorded(kept.job, item):
                 refused.append(item.claim)
             continue
-        change = item.change if kept.job.cancel_requested_at is None else settled(kept.job, item.change)
+        change = item.change
+        if kept.job.cancel_requested_at is not None:
+            change = settled(kept.job, change)
+            if change is not item.change:
+                cancelled.append(item.claim)
         view.change(kept, None, change, now)
         changes.append(_entry(kept.id, change, None))
         ring = ring or change.fields["state"] is not State.COMPLETED
     written = format_time(now)
     claims: list[Claim] = []
     taken: list[list[Any]] = []
-    for kept in view.lanes.choose(wanted, view.paused, limit=limit, now=written) if limit > 0 else ():
+    for kept in view.lanes.choose(wanted, view.paused, limit=limit, now=written):
         place = None if kept.id in view.delta else kept.offset
         job = view.claim(kept, place, worker.id, now)
         claims.append(Claim(job, worker.id, worker.host))
         taken.append([job.id, job.run, place])
+    answer = Claimed(claims, refused, cancelled)
     if not changes and not claims:
-        return claims, refused, "", False
+        return answer, "", False
     record = {"op": "claim", "worker": worker.id, "at": written, "ended": changes, "claims": taken}
-    return claims, refused, encode(record), ring
+    return answer, encode(record), ring
 
 
 def change(view: View, kept: Kept, place: Place, new: Change, *, now: datetime) -> tuple[Job, str]:
@@ -87,7 +102,7 @@ def _holds(kept: Kept, held: Claim) -> bool:
 
 
 def _recorded(job: Job, item: Ended) -> bool:
-    """Whether this very end was recorded before, by a call whose sync failed: saying it again changes nothing."""
+    """Whether this very end is recorded already."""
     run = item.change.run
     return run is not None and run in job.history and job.state is item.change.fields["state"]
 

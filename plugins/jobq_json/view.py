@@ -15,9 +15,9 @@ from jobq.lifecycle import claimed
 from jobq.times import parse_time
 from jobq_json import search
 from jobq_json.archive import Archive
-from jobq_json.kept import COMPLETED, CANCELLED, PENDING, PROCESSING, WAITING, Kept, of_job, of_line
+from jobq_json.kept import CANCELLED, COMPLETED, PENDING, PROCESSING, WAITING, Kept, of_job, of_line
 from jobq_json.lanes import Lanes
-from jobq_json.lines import parse
+from jobq_json.lines import parse, sound
 from jobq_json.mapped import Mapped
 
 if TYPE_CHECKING:
@@ -180,12 +180,11 @@ class View:
             self.paused.pop(queue, None)
 
     def _replay(self, line: bytes) -> None:
-        if line.startswith(b'{"op":"add","sizes":['):
-            if (added := _added(line)) is not None:
-                for kept in added:
-                    self._replace(None, kept)
-                self.seq = max(self.seq, added[-1].seq + 1)
-                return
+        if line.startswith(b'{"op":"add","sizes":[') and (added := _added(line)) is not None:
+            for kept in added:
+                self._replace(None, kept)
+            self.seq = max(self.seq, added[-1].seq + 1)
+            return
         record = parse(line)
         if record is None:
             self.note_damage(self.journal.path.name, self.position, line)
@@ -291,8 +290,6 @@ class View:
 
 def _added(line: bytes) -> list[Kept] | None:
     """The jobs of an `add` record, None where it is damaged. The sizes in it say where each job's line ends."""
-    from jobq_json.lines import sound
-
     if not sound(line):
         return None
     start = len(b'{"op":"add","sizes":[')

@@ -1,31 +1,34 @@
-"""Being woken: when the bell is rung, when a worker of this machine joins, leaves or dies.
+"""Being woken: when the bell is rung, and when a worker of this machine leaves or dies.
 
-Linux: inotify for the bell and the workers' directory, a pidfd for each worker, all in one thread without idle cost.
-Elsewhere, or where the system has no watches left: the bell's time is looked at every 20 to 250 ms.
+Linux: inotify, in a thread of its own without idle cost. A worker holds its lock file open for writing, so the end of
+its process, however it comes, shows as the file being closed. Elsewhere, or where the system has no watches left, the
+bell's time and the workers' locks are looked at every 20 to 250 ms.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import select
 import struct
 import threading
+import time
 from typing import TYPE_CHECKING
 
-from jobq import processes
+from jobq.errors import StoreError
 from jobq.files import private_directory
-from jobq.presence import members
+from jobq.presence import is_alive, members
 from jobq_json.directory import BELL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-_IN_MODIFY, _IN_MOVED_TO, _IN_DELETE = 0x2, 0x80, 0x200
+_IN_MODIFY, _IN_CLOSE_WRITE, _IN_DELETE = 0x2, 0x8, 0x200
 _EVENT = struct.Struct("iIII")
 _SHORTEST, _LONGEST = 0.02, 0.25
+_RELEASE = 0.05
+"""Seconds within which the system frees the lock of a file that it has said is closed."""
 
 
 class Watch:
@@ -39,15 +42,12 @@ class Watch:
 
     def __init__(self, queue: Path, workers: Path, wake: Callable[[], None]) -> None:
         self._bell, self._workers, self._wake = queue / BELL, workers, wake
-        self._stop_read, self._stop_write = os.pipe()
-        self._peers: dict[str, int] = {}
         private_directory(workers)
+        self._stop_read, self._stop_write = os.pipe()
         try:
-            self._inotify = _inotify((self._bell, _IN_MODIFY), (workers, _IN_MOVED_TO | _IN_DELETE))
+            self._inotify = _inotify((self._bell, _IN_MODIFY), (workers, _IN_CLOSE_WRITE | _IN_DELETE))
         except OSError:
             self._inotify = -1
-        if self._inotify >= 0:
-            self._find_peers()
         target = self._listen if self._inotify >= 0 else self._look
         self._thread = threading.Thread(target=target, name="jobq-watch", daemon=True)
         self._thread.start()
@@ -63,37 +63,41 @@ class Watch:
 
     def _listen(self) -> None:
         poll = select.poll()
-        poll.register(self._stop_read, select.POLLIN | select.POLLHUP)
+        poll.register(self._stop_read, select.POLLIN)
         poll.register(self._inotify, select.POLLIN)
-        for descriptor in self._peers.values():
-            poll.register(descriptor, select.POLLIN)
         try:
-            while True:
-                ready = {descriptor for descriptor, _ in poll.poll()}
-                if self._stop_read in ready:
-                    return
-                for worker, descriptor in list(self._peers.items()):
-                    if descriptor in ready:
-                        poll.unregister(descriptor)
-                        os.close(descriptor)
-                        self._peers[worker] = -1
-                if self._inotify in ready and self._read_events():
-                    for descriptor in self._find_peers():
-                        poll.register(descriptor, select.POLLIN)
-                    for worker in self._peers.keys() - self._names():
-                        descriptor = self._peers.pop(worker)
-                        if descriptor >= 0:
-                            poll.unregister(descriptor)
-                            os.close(descriptor)
-                self._wake()
+            while self._stop_read not in dict(poll.poll()):
+                if self._read_events():
+                    self._wake()
         finally:
-            for descriptor in (self._inotify, self._stop_read, *self._peers.values()):
-                if descriptor >= 0:
-                    os.close(descriptor)
+            os.close(self._inotify)
+            os.close(self._stop_read)
+
+    def _read_events(self) -> bool:
+        """Take what inotify has to tell; whether any of it is a reason to wake."""
+        data = os.read(self._inotify, 1 << 16)
+        offset, reason = 0, False
+        while offset < len(data):
+            _, mask, _, length = _EVENT.unpack_from(data, offset)
+            offset += _EVENT.size + length
+            name = data[offset - length : offset].rstrip(b"\0").decode("ascii", "replace")
+            if not name:
+                reason = True
+            elif name.endswith(".lock") and not name.startswith("."):
+                reason = True
+                if mask & _IN_CLOSE_WRITE:
+                    self._await_release(name.removesuffix(".lock"))
+        return reason
+
+    def _await_release(self, worker: str) -> None:
+        """A file's closing is told a moment before its lock is free: wait that moment."""
+        end = time.monotonic() + _RELEASE
+        while _alive(self._workers, worker) and time.monotonic() < end:
+            time.sleep(0.0002)
 
     def _look(self) -> None:
         poll = select.poll()
-        poll.register(self._stop_read, select.POLLIN | select.POLLHUP)
+        poll.register(self._stop_read, select.POLLIN)
         seen, pause = self._state(), _SHORTEST
         while not poll.poll(pause * 1000):
             state = self._state()
@@ -105,46 +109,18 @@ class Watch:
         os.close(self._stop_read)
 
     def _state(self) -> tuple[int, frozenset[str]]:
-        with contextlib.suppress(OSError):
-            return os.stat(self._bell).st_mtime_ns, frozenset(
-                info.id for info, alive in members(self._workers) if alive
-            )
-        return 0, frozenset()
+        try:
+            rung = os.stat(self._bell).st_mtime_ns
+            return rung, frozenset(info.id for info, alive in members(self._workers) if alive)
+        except (OSError, StoreError):
+            return 0, frozenset()
 
-    def _read_events(self) -> bool:
-        """Take what inotify has to tell; whether workers came or went."""
-        data = os.read(self._inotify, 1 << 16)
-        offset, moved = 0, False
-        while offset < len(data):
-            _, mask, _, length = _EVENT.unpack_from(data, offset)
-            name = data[offset + _EVENT.size : offset + _EVENT.size + length].rstrip(b"\0")
-            moved = moved or (bool(mask & (_IN_MOVED_TO | _IN_DELETE)) and not name.endswith(b".json.new"))
-            offset += _EVENT.size + length
-        return moved
 
-    def _names(self) -> set[str]:
-        with contextlib.suppress(OSError):
-            return {name.removesuffix(".lock") for name in os.listdir(self._workers) if name.endswith(".lock")}
-        return set()
-
-    def _find_peers(self) -> list[int]:
-        """Take a pidfd of every living worker of this boot that has none yet; the new ones."""
-        new = []
-        boot = processes.boot_id()
-        with contextlib.suppress(OSError):
-            for info, alive in members(self._workers):
-                if not alive or info.id in self._peers or info.boot_id != boot or info.pid == os.getpid():
-                    continue
-                with contextlib.suppress(OSError, AttributeError):
-                    descriptor = os.pidfd_open(info.pid)
-                    found = processes.process(info.pid)
-                    if found is None or found.start_time != info.start_time:  # died this moment
-                        os.close(descriptor)
-                        self._wake()
-                        continue
-                    self._peers[info.id] = descriptor
-                    new.append(descriptor)
-        return new
+def _alive(workers: Path, worker: str) -> bool:
+    try:
+        return is_alive(workers, worker)
+    except (OSError, StoreError):
+        return False
 
 
 def _inotify(*watched: tuple[Path, int]) -> int:

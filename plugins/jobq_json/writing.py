@@ -8,9 +8,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from jobq import files
-from jobq_json.directory import run_header
-from jobq_json.kept import COMPLETED, CANCELLED, DEAD, FAILED, PENDING, PROCESSING, Kept, of_line
-from jobq_json.manifest import Lane, Section
+from jobq_json.kept import CANCELLED, COMPLETED, DEAD, FAILED, PENDING, PROCESSING, Kept
+from jobq_json.lines import head_of
+from jobq_json.manifest import Lane, Section, run_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -117,7 +117,7 @@ class RunWriter:
             position, end = old.start, old.end
             low = bisect_right(self._touched, position - 1)
             high = bisect_right(self._touched, end - 1)
-            count += old.count - (high - low)
+            count += old.lines - (high - low)
             left_out = self._touched[low:high]
             for kept in changed:
                 at = self._place_of(kept, position, old)
@@ -140,7 +140,7 @@ class RunWriter:
             middle = (low + high) // 2
             line_start = max(low, self._old.data.rfind(b"\n", low, middle) + 1)
             line, following = self._old.line(line_start)
-            other = of_line(line, checked=True)
+            other = head_of(line)
             if other is None or (other.run_at, other.seq) < key:
                 low = following
             else:

@@ -67,9 +67,13 @@ class Tree:
         ]
         members = set(_descendants(*pending, children=children)) | set(pending)
         members -= self._spared.union(line)
-        living = [everyone[pid] for pid in members if not everyone[pid].dead]
+        # The leader is told first: it should end by the signal, not because others did
+        living = [everyone[pid] for pid in sorted(members, key=self._order) if not everyone[pid].dead]
         self._orphans.remember(living)
         return living
+
+    def _order(self, pid: int) -> tuple[bool, int]:
+        return pid != self.leader, pid
 
     def reap(self) -> None:
         """Reap what has died of it and was adopted by this process."""

@@ -63,7 +63,7 @@ class Cli:
         self.directory = directory
         self.home = directory / "home"
         user = directory / "user"
-        user.mkdir()
+        user.mkdir(parents=True, exist_ok=True)
         kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "PYTHONSAFEPATH") if name in os.environ}
         self.environ = {
             **kept,
@@ -152,6 +152,20 @@ def jobq(tmp_path: Path) -> Iterator[Cli]:
     cli = Cli(tmp_path)
     yield cli
     cli.close()
+
+
+@pytest.fixture(scope="session")
+def new_cli() -> Iterator[Callable[[Path], Cli]]:
+    """Makes command lines with homes below a given directory, for tests that need several, or share one."""
+    made: list[Cli] = []
+
+    def make(directory: Path) -> Cli:
+        made.append(Cli(directory))
+        return made[-1]
+
+    yield make
+    for cli in made:
+        cli.close()
 
 
 @pytest.fixture

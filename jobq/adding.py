@@ -1,0 +1,111 @@
+"""Enqueueing: checked specs become jobs, and jobs are stored."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from jobq.errors import DuplicateJob, InvalidInput, JobNotFound
+from jobq.spec import new_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from jobq.app import App
+    from jobq.job import Job
+    from jobq.store import NewJob
+
+BATCH = 1000
+
+
+def prepare(app: App, specs: Iterable[object], *, allow_unknown_handler: bool) -> list[NewJob]:
+    """Check specs and make jobs of them, without storing anything.
+
+    Raises:
+        InvalidInput: a spec breaks a rule; where there are several, its 1-based number is told.
+        DuplicateJob: an id comes twice.
+    """
+    now = app.clock.now()
+    directory = os.getcwd()
+    new: list[NewJob] = []
+    many = not isinstance(specs, list) or len(specs) > 1
+    for number, spec in enumerate(specs, 1):
+        needs_handlers = isinstance(spec, dict) and "handler" in spec and not allow_unknown_handler
+        handlers = app.handlers if needs_handlers else None
+        try:
+            new.append(new_job(spec, app.settings, now=now, handlers=handlers, directory=directory))
+        except InvalidInput as error:
+            raise error.at_line(number) if many and error.line is None else error from None
+    twice = [job_id for job_id, count in Counter(item.job.id for item in new).items() if count > 1]
+    if twice:
+        raise DuplicateJob(twice)
+    return new
+
+
+def store_new(app: App, new: Sequence[NewJob], *, if_absent: bool, progress: Callable[[int], None] | None) -> list[Job]:
+    """Store jobs that `prepare` made; the jobs, in order.
+
+    Up to 1,000 are stored all or none. More go in batches of 1,000, after every id has been looked for: then only a
+    race with another process for the same ids can leave a part of them stored.
+
+    Args:
+        if_absent: a job that exists under one of the ids with the same work is answered with, not an error.
+        progress: called with the number of jobs stored so far.
+
+    Raises:
+        DuplicateJob: ids that are taken.
+    """
+    if not new:
+        return []
+    app.create_home()
+    if len(new) > BATCH:
+        _standing(app, [item for item in new if not item.generated], if_absent=if_absent)
+    jobs: list[Job] = []
+    for start in range(0, len(new), BATCH):
+        jobs += _add(app, new[start : start + BATCH], if_absent=if_absent)
+        if progress is not None:
+            progress(len(jobs))
+    return jobs
+
+
+def _add(app: App, new: Sequence[NewJob], *, if_absent: bool) -> list[Job]:
+    there: dict[str, Job] = {}
+    while True:
+        todo = [item for item in new if item.job.id not in there]
+        try:
+            added = app.store.add(todo, now=app.clock.now()) if todo else []
+            break
+        except DuplicateJob as error:
+            if not if_absent:
+                raise
+            there |= _standing(app, [item for item in todo if item.job.id in error.ids], if_absent=True)
+    for job in added:
+        app.tell("enqueued", job, run=0)
+    stored = there | {job.id: job for job in added}
+    return [stored[item.job.id] for item in new]
+
+
+def _standing(app: App, new: Iterable[NewJob], *, if_absent: bool) -> dict[str, Job]:
+    """The jobs that stand under the ids of new ones.
+
+    Raises:
+        DuplicateJob: there are some that may not be there, or are other work.
+    """
+    there: dict[str, Job] = {}
+    refused = []
+    for item in new:
+        try:
+            job = there[item.job.id] = app.store.get(item.job.id)
+        except JobNotFound:
+            continue
+        if not if_absent or _work(job) != _work(item.job):
+            refused.append(job.id)
+    if refused:
+        raise DuplicateJob(refused)
+    return there
+
+
+def _work(job: Job) -> tuple[Any, ...]:
+    return job.command, job.handler, json.dumps(job.payload, sort_keys=True)

@@ -1,0 +1,103 @@
+"""Mending a store: a manifest that is missing or damaged is built again, damaged records are set aside."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from jobq.errors import NewerFormat, StoreError, StoreUnreadable
+from jobq_json import manifest as manifests
+from jobq_json.checking import check
+from jobq_json.compaction import compact_locked
+from jobq_json.directory import check_header
+from jobq_json.journal import Journal
+from jobq_json.lines import parse
+from jobq_json.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from jobq_json.directory import Directory
+    from jobq_json.manifest import Manifest
+
+_RUN = re.compile(r"jobs-(\d+)\.jsonl")
+_TAIL = 1 << 20
+
+
+def repair(directory: Directory, *, now: datetime, warn: Callable[[str], None]) -> list[str]:
+    """Make the store usable again; what was done, one sentence each.
+
+    Raises:
+        StoreError: no complete generation is left, or the system refused.
+    """
+    done: list[str] = []
+    with directory.held():
+        try:
+            current = directory.current()
+        except NewerFormat:
+            raise
+        except StoreUnreadable as error:
+            current = _rebuild(directory)
+            done.append(f"the manifest was built again from generation {current.generation} ({error})")
+        if current is None:
+            return done
+        view = View(directory, current, Journal(directory, current), warn)
+        check(view)
+        if view.damaged_lines:
+            compact_locked(directory, view, now=now)
+            done.append(f"{len(view.damaged_lines)} damaged records were set aside in a file of their own")
+        view.journal.close()
+    return done
+
+
+def _rebuild(directory: Directory) -> Manifest:
+    """Put the manifest of the newest complete generation in force.
+
+    The footer of each sorted run holds its manifest. Where the files of two generations are there, the newer may
+    never have come into force: then the older one's journal holds more than the newer was made from.
+    """
+    numbers = sorted((int(m[1]) for name in os.listdir(directory.path) if (m := _RUN.fullmatch(name))), reverse=True)
+    complete = [found for number in numbers if (found := _complete(directory, number)) is not None]
+    if not complete:
+        raise StoreUnreadable(f"no complete generation is left in {directory.path}; only a backup can help")
+    chosen, (before, position) = complete[0]
+    for older, _ in complete[1:]:
+        if older.generation == before and _records(directory, older, position) > _records(directory, chosen, 0):
+            chosen = older
+    directory.put_in_force(directory.prepare(chosen))
+    directory.sync()
+    current = directory.current()
+    if current is None:
+        raise StoreUnreadable(f"the manifest in {directory.path} was removed while it was being built")
+    return current
+
+
+def _complete(directory: Directory, generation: int) -> tuple[Manifest, tuple[int, int]] | None:
+    """The manifest of a generation, and which one it was made from; None where the generation is not complete."""
+    try:
+        with open(directory.open(f"jobs-{generation}.jsonl"), "rb") as file:
+            check_header(file.readline().removesuffix(b"\n"), "jobs", f"jobs-{generation}.jsonl")
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL))
+            *_, footer, after = file.read().split(b"\n")
+        record = parse(footer)
+        if after or record is None or record.get("jobq") != "end":
+            first = manifests.FIRST
+            return (first, (0, 0)) if generation == 1 and size == first.size else None
+        before, position = record["from"]
+        found = replace(manifests.from_record(record), size=size)
+        next(iter(Journal(directory, found).read(0)), None)
+        for segment in found.archive:
+            if os.path.getsize(directory.path / segment.file) < segment.size:
+                return None
+    except (StoreError, FileNotFoundError, KeyError, TypeError, ValueError):
+        return None
+    return found, (before, position)
+
+
+def _records(directory: Directory, found: Manifest, position: int) -> int:
+    """How many records the journal holds behind a position."""
+    return sum(1 for _ in Journal(directory, found).read(position))

@@ -1,0 +1,188 @@
+"""Which directory is the home, and when it is refused."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from jobq.errors import StoreError, UnsafeHome
+from jobq.home import Home, is_trusted, locate, state_directory, trust
+
+
+@pytest.fixture
+def user(tmp_path):
+    """A user's directory and the environment of that user."""
+    user = tmp_path / "user"
+    user.mkdir(mode=0o700)
+    return user
+
+
+@pytest.fixture
+def environ(user):
+    return {"HOME": str(user)}
+
+
+def made(path: Path, mode: int = 0o700) -> Path:
+    path.mkdir(parents=True)
+    path.chmod(mode)
+    return path
+
+
+def test_what_was_asked_for_goes_before_everything(user, environ, monkeypatch):
+    monkeypatch.chdir(user)
+    made(user / ".jobq")
+    environ["JOBQ_HOME"] = "/other"
+    assert locate("x", environ, str(user)) == Home(user / "x", "--home")
+    assert locate(None, environ, str(user)) == Home(Path("/other"), "JOBQ_HOME")
+
+
+def test_an_empty_variable_is_none(user, environ):
+    assert locate(None, {**environ, "JOBQ_HOME": ""}, str(user)).source == "default"
+
+
+@pytest.mark.parametrize("state", ["", "relative/state"])
+def test_the_default_is_the_users_state_directory(user, environ, state):
+    home = locate(None, {**environ, "XDG_STATE_HOME": state}, str(user))
+    assert home == Home(user / ".local" / "state" / "jobq", "default")
+    assert not home.exists()
+
+
+def test_the_state_directory_is_where_xdg_says(environ):
+    assert state_directory({**environ, "XDG_STATE_HOME": "/state"}) == Path("/state/jobq")
+
+
+def test_on_macos_it_is_where_macos_has_it(user, environ, monkeypatch):
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert state_directory(environ) == user / "Library" / "Application Support" / "jobq"
+
+
+class TestFound:
+    """A `.jobq` found by walking up."""
+
+    def test_one_that_was_trusted_is_the_home_of_everything_below(self, user, environ):
+        local = made(user / "project" / ".jobq")
+        below = made(user / "project" / "a" / "b")
+        trust(local, environ)
+        assert locate(None, environ, str(below)) == Home(local, "found")
+        assert locate(None, environ, str(user)).source == "default"
+
+    def test_one_that_came_with_an_archive_is_refused_with_the_way_out(self, user, environ):
+        local = made(user / "cloned" / ".jobq")
+        with pytest.raises(UnsafeHome, match=f"jobq init --trust {local}"):
+            locate(None, environ, str(user / "cloned"))
+
+    def test_it_is_not_used_through_a_copy_of_what_it_is_trusted_by(self, user, environ):
+        """Trust is for one directory at one place: another one moved there, or the same moved, is not trusted."""
+        local = made(user / "project" / ".jobq")
+        trust(local, environ)
+        local.rename(user / "elsewhere")
+        made(local)
+        assert not is_trusted(local, environ)
+        (user / "elsewhere").rename(user / "project" / "b")
+        assert not is_trusted(user / "project" / "b", environ)
+
+    def test_another_users_list_does_not_count(self, user, environ, tmp_path):
+        local = made(user / "project" / ".jobq")
+        trust(local, environ)
+        other = made(tmp_path / "other")
+        with pytest.raises(UnsafeHome):
+            locate(None, {"HOME": str(other)}, str(user / "project"))
+
+    def test_the_search_ends_at_the_users_home(self, tmp_path, user, environ):
+        made(tmp_path / ".jobq")
+        assert locate(None, environ, str(made(user / "project"))).source == "default"
+
+    def test_the_search_does_not_leave_the_file_system(self, user, environ, monkeypatch):
+        made(user / ".jobq")
+        project = made(user / "mount" / "project")
+        real = os.stat
+
+        def other_device(path, *args, **kwargs):
+            facts = real(path, *args, **kwargs)
+            if str(path) == str(user):
+                values = list(facts)
+                values[2] += 1
+                return os.stat_result(values)
+            return facts
+
+        monkeypatch.setattr("os.stat", other_device)
+        assert locate(None, environ, str(project)).source == "default"
+
+    def test_trust_is_remembered_once_and_survives_more(self, user, environ):
+        first, second = made(user / "a" / ".jobq"), made(user / "b" / ".jobq")
+        for local in (first, second, first):
+            trust(local, environ)
+        assert is_trusted(first, environ)
+        assert is_trusted(second, environ)
+        listed = state_directory(environ) / "trusted"
+        assert len(listed.read_text().splitlines()) == 2
+        assert listed.stat().st_mode & 0o777 == 0o600
+
+    def test_a_link_planted_for_the_list_is_refused(self, user, environ):
+        local = made(user / "project" / ".jobq")
+        made(state_directory(environ))
+        (state_directory(environ) / "trusted").symlink_to(user / "planted")
+        with pytest.raises(UnsafeHome):
+            locate(None, environ, str(local.parent))
+
+
+class TestRefused:
+    """A home must be a real directory, ours, closed to others, in a place that others cannot exchange."""
+
+    @pytest.mark.parametrize("mode", [0o750, 0o701, 0o770, 0o777])
+    def test_open_to_others(self, tmp_path, mode):
+        home = Home(made(tmp_path / "home", mode), "--home")
+        with pytest.raises(UnsafeHome, match=f"mode {mode:04o}.*chmod 700"):
+            home.exists()
+        with pytest.raises(UnsafeHome):
+            home.create()
+
+    def test_a_link_or_a_file(self, tmp_path):
+        made(tmp_path / "real")
+        (tmp_path / "link").symlink_to("real")
+        (tmp_path / "file").touch(0o600)
+        for name in ("link", "file"):
+            with pytest.raises(UnsafeHome, match="not a real directory"):
+                Home(tmp_path / name, "--home").exists()
+
+    def test_somebody_elses(self, tmp_path, monkeypatch):
+        path = made(tmp_path / "home")
+        owner = os.geteuid()
+        monkeypatch.setattr("os.geteuid", lambda: owner + 1)
+        with pytest.raises(UnsafeHome, match="belongs to user"):
+            Home(path, "--home").exists()
+
+    def test_in_a_directory_that_everybody_may_change(self, tmp_path):
+        open_to_all = made(tmp_path / "open", 0o777)
+        with pytest.raises(UnsafeHome, match="may be changed by everybody"):
+            Home(open_to_all / "home", "--home").create()
+
+    def test_a_sticky_directory_will_do(self, tmp_path):
+        sticky = made(tmp_path / "sticky", 0o1777)
+        home = Home(sticky / "home", "--home")
+        home.create()
+        assert home.exists()
+
+    def test_one_that_cannot_be_made_is_an_error_of_the_store(self, tmp_path):
+        (tmp_path / "file").touch()
+        with pytest.raises(StoreError):
+            Home(tmp_path / "file" / "home", "--home").create()
+
+
+@pytest.mark.parametrize("mask", [0, 0o777])
+def test_a_new_home_is_private_whatever_the_umask(tmp_path, mask):
+    home = Home(tmp_path / "a" / "home", "--home")
+    (tmp_path / "a").mkdir(mode=0o700)
+    before = os.umask(mask)
+    try:
+        home.create()
+        home.create()
+    finally:
+        os.umask(before)
+    assert home.path.stat().st_mode & 0o777 == 0o700
+
+
+def test_missing_directories_above_it_are_made(tmp_path):
+    home = Home(tmp_path / "a" / "b" / "home", "--home")
+    home.create()
+    assert home.exists()
