@@ -84,7 +84,11 @@ class App:
 
     @cached_property
     def plugins(self) -> Plugins:
-        """The plugins; those that cannot be loaded are told once."""
+        """The plugins; those that cannot be loaded are told once.
+
+        Raises:
+            PluginError: one that was asked for cannot be loaded, or with `plugins.strict` any.
+        """
         # What is blocked must be known before any plugin is, so this one setting is read with the kernel's table alone.
         kernel = Settings(KERNEL_OPTIONS, self._read_config, environ=self._environ, flags=self._kernel_flags())
         blocked = [*kernel["plugins.block"], *(name[3:] for name in self._asked if name.startswith("no:"))]
@@ -128,6 +132,7 @@ class App:
         """The chosen store.
 
         Raises:
+            InvalidInput: the setting names none.
             PluginError: nobody offers it.
             StoreError: it cannot be used.
         """

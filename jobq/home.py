@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobq.errors import UnsafeHome
-from jobq.files import check_directory, open_private, private_directory, replace
+from jobq.files import check_directory, open_private, private_directory, replace, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,11 +31,18 @@ class Home:
     source: str
 
     def exists(self) -> bool:
-        """Whether it is there; one that is unsafe is an error (UnsafeHome), checked before anything in it is read."""
+        """Whether it is there; checked before anything in it is read.
+
+        Raises:
+            UnsafeHome: it is there and not ours alone.
+            StoreUnavailable: it cannot be looked at.
+        """
         try:
             check_directory(self.path)
         except FileNotFoundError:
             return False
+        except OSError as error:
+            raise unavailable(error, self.path) from None
         _check_parents(self.path)
         return True
 
@@ -47,7 +54,10 @@ class Home:
             StoreUnavailable: it cannot be made.
         """
         if not self.exists():
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            except OSError as error:
+                raise unavailable(error, self.path.parent) from None
             private_directory(self.path)
             _check_parents(self.path)
 

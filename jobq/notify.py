@@ -109,7 +109,7 @@ class Notifications:
                     self._calling = (notifier, time.monotonic())
                 try:
                     notifier.call(event, self._settings)
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     self._warn(f"{notifier.name} failed on {event.kind.value}: {type(error).__name__}: {error}")
                 with self._changed:
                     if self._thread is not me:

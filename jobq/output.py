@@ -52,7 +52,7 @@ class Capture:
     def write(self, data: bytes) -> None:
         """Keep `data`, or what of it the bound leaves."""
         self._last = data[-TAIL_LIMIT:] if len(data) >= TAIL_LIMIT else (self._last + data)[-TAIL_LIMIT:]
-        if self._failed:
+        if self._failed or not data:
             return
         try:
             self._store(data)

@@ -35,6 +35,11 @@ class Process:
     start_time: int
     dead: bool
 
+    @property
+    def identity(self) -> tuple[int, int]:
+        """What no other process of this boot has."""
+        return self.pid, self.start_time
+
 
 def visible() -> bool:
     """Whether the processes of this machine can be looked at here."""
@@ -106,6 +111,15 @@ def carries(pid: int, *markers: bytes) -> bool:
         return False
 
 
+def holds(pid: int, pipe: int) -> bool:
+    """Whether the process has the pipe of this inode number open (False where that cannot be seen)."""
+    link = f"pipe:[{pipe}]"
+    try:
+        return any(_link(f"/proc/{pid}/fd/{name}") == link for name in os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return False
+
+
 def carriers(marker: bytes) -> list[Process]:
     """The living processes that carry `marker`, without this one and its ancestors."""
     spared = ancestors(os.getpid())
@@ -144,6 +158,13 @@ def send(target: Process, number: signal.Signals) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
 
 
 def kill_all(find: Callable[[], list[Process]], *, seconds: float) -> list[Process]:

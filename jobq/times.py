@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from jobq.errors import InvalidInput
 
@@ -31,6 +32,7 @@ def ceil_ms(moment: datetime) -> datetime:
     return floor if floor == moment else floor + _MILLISECOND
 
 
+@lru_cache(maxsize=1024)  # the jobs of a batch share their times, and each is written several times
 def format_time(moment: datetime) -> str:
     """An aware UTC datetime as `2026-07-11T20:57:58.316Z`."""
     return moment.isoformat(timespec="milliseconds")[:23] + "Z"

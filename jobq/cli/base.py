@@ -43,7 +43,7 @@ class Globals:
 
     @cached_property
     def queue(self) -> Queue:
-        """The queue."""
+        """What the commands work with, of the home and the store that were asked for."""
         from jobq.queue import Queue
 
         self.name_home()

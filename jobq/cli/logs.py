@@ -113,11 +113,11 @@ def _follow(
     """Show run `run` and those after it, until the job has ended, or until run `last` is over."""
     queue, clock, nothing = state.queue, state.app.clock, Wake()
     reading = _reading(state, job, run)
-    if job.run == 0 and job.state not in ENDED:
-        state.note(f"job {job.id} is {job.state}; its output follows when it runs")
-    out.write(_last_lines(reading.read(), lines))
     told = 0
     try:
+        if job.run == 0 and job.state not in ENDED:
+            state.note(f"job {job.id} is {job.state}; its output follows when it runs")
+        out.write(_last_lines(reading.read(), lines))
         while True:
             # The record is read before the output: what it calls ended has written all that it will.
             job = queue.get(job.id)

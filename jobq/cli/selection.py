@@ -193,7 +193,7 @@ def latest_job(state: Globals) -> Job:
     """
     latest = None
     for job in _changed_last(state):
-        if latest is None or job.updated_at > latest.updated_at:
+        if latest is None or job.updated_at >= latest.updated_at:  # the last one enqueued, of many at once
             latest = job
     if latest is None:
         raise NotFound("there are no jobs")

@@ -133,15 +133,15 @@ def settings_values(options: Iterable[Option], content: Mapping[str, Any], flags
 
 def _table_problems(values: Iterable[Value], content: Mapping[str, Any]) -> list[str]:
     """What is wrong in config.toml beside the values of known settings."""
-    options = [value.option for value in values]
-    known = {name: value for name, value in content.items() if name == "handlers"}
+    problems = []
+    handlers = {name: value for name, value in content.items() if name == "handlers"}
     try:
-        Settings(options, lambda: (known, None), environ={})
+        Settings((), lambda: (handlers, None), environ={})
     except InvalidInput as error:
-        return [f"config.toml: {error}"]
-    # Values that are wrong were told; here only keys matter, so every known one is left out.
-    unknown = [key for key in _keys(content) if not any(key in (o.name, *o.aliases) for o in options)]
-    return [f"config.toml: no setting {key!r}; `jobq config unset {key}` removes it" for key in unknown]
+        problems.append(f"config.toml: {error}")
+    known = {name for value in values for name in (value.option.name, *value.option.aliases)}
+    unknown = [key for key in _keys(content) if key not in known]
+    return problems + [f"config.toml: no setting {key!r}; `jobq config unset {key}` removes it" for key in unknown]
 
 
 def _keys(content: Mapping[str, Any], prefix: str = "") -> Iterable[str]:

@@ -26,8 +26,10 @@ class StoreMembers(StoreFixtures):
     """Members and their death."""
 
     def test_members_are_seen_while_they_are_there(self, store: Store, other: Store) -> None:
-        younger = make_info(started=later(5), count=3, queues=("mail", "x"), handlers=("resize",), name="the younger")
-        older = make_info(started=later(2))
+        younger = make_info(
+            "a" * 16, started=later(5), count=3, queues=("mail", "x"), handlers=("resize",), name="the younger"
+        )
+        older = make_info("b" * 16, started=later(2))
         first, second = store.join(younger), other.join(older)
         assert (first.id, first.host, second.id) == (younger.id, younger.host, older.id)
         for handle in (store, other):
@@ -49,8 +51,8 @@ class StoreMembers(StoreFixtures):
         assert other.workers() == [told]
 
     def test_a_dead_member_is_lost_with_what_it_held(self, store: Store, other: Store, worker: Presence) -> None:
-        older = make_info(started=later(-60), name="older")
-        younger = make_info(started=later(-30), name="younger")
+        older = make_info("b" * 16, started=later(-60), name="older")
+        younger = make_info("a" * 16, started=later(-30), name="younger")
         doomed, idle = store.join(older), store.join(younger)
         store.add(new(*(make_job(name) for name in ("a", "b", "c"))), now=START)
         held = claim(store, doomed, limit=2)

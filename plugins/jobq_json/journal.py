@@ -76,7 +76,11 @@ class Journal:
             check_header(left, "journal", self.path.name)
 
     def tail(self) -> int:
-        """Under the lock: cut what is torn off the end; the sequence number of the next job."""
+        """Under the lock: cut what is torn off the end; the sequence number of the next job.
+
+        Raises:
+            StoreUnreadable: no line of the journal is sound.
+        """
         if self._write_fd < 0:
             self._write_fd = files.open_private(self.path, os.O_RDWR | os.O_APPEND)
         end = os.fstat(self._write_fd).st_size

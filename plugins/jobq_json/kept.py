@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jobq.errors import StoreUnreadable
+from jobq.job import State
 from jobq.store import ALONE_LOSSES
 from jobq.times import format_time
 from jobq_json.lines import head_of, job_line, job_of, sound
 from jobq_json.manifest import Lane
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from jobq.job import Job
 
 PENDING, PROCESSING, FAILED, DEAD = "pending", "processing", "failed", "dead"
 COMPLETED, CANCELLED = "completed", "cancelled"
-WAITING = (PENDING, FAILED)
+WAITING, FINISHED = (PENDING, FAILED), (COMPLETED, CANCELLED)
+
+
+_VALUES = {state: state.value for state in State}  # the attribute is a slow descriptor
 
 
 class Kept:
@@ -23,10 +29,26 @@ class Kept:
 
     Attributes:
         id, seq, run_at, state, queue, priority, losses, handler: as in `lines.Head`.
+        worker: who runs it, None where nobody does; of a job read from a line, None until asked for.
         offset: of its line in the sorted run or archive that it was read from, else -1.
     """
 
-    __slots__ = ("_job", "_line", "handler", "id", "losses", "offset", "priority", "queue", "run_at", "seq", "state")
+    __slots__ = (
+        "_before",
+        "_change",
+        "_job",
+        "_line",
+        "handler",
+        "id",
+        "losses",
+        "offset",
+        "priority",
+        "queue",
+        "run_at",
+        "seq",
+        "state",
+        "worker",
+    )
 
     id: str
     seq: int
@@ -36,9 +58,12 @@ class Kept:
     priority: int
     losses: int
     handler: str | None
+    worker: str | None
     offset: int
     _job: Job | None
     _line: bytes | None
+    _before: Kept | None
+    _change: Callable[[Job], Job] | None
 
     @property
     def job(self) -> Job:
@@ -47,11 +72,20 @@ class Kept:
         Raises:
             StoreUnreadable: the line is sound but holds no job that this jobq understands.
         """
-        if self._job is None:
-            self._job = job_of(self._line or b"")
-            if self._job is None:
-                raise StoreUnreadable(f"the record of job {self.id} is not one that this jobq understands")
-        return self._job
+        if self._job is not None:
+            return self._job
+        changes: list[Callable[[Job], Job]] = []
+        kept: Kept = self
+        while kept._job is None and kept._before is not None and kept._change is not None:
+            changes.append(kept._change)
+            kept = kept._before
+        job = kept._job or job_of(kept._line or b"")  # noqa: SLF001 - of the same class
+        if job is None:
+            raise StoreUnreadable(f"the record of job {self.id} is not one that this jobq understands")
+        for change in reversed(changes):
+            job = change(job)
+        self._job, self._before, self._change = job, None, None
+        return job
 
     @property
     def line(self) -> bytes:
@@ -67,9 +101,29 @@ class Kept:
 def of_job(job: Job, seq: int) -> Kept:
     """A job that is in memory."""
     kept = Kept.__new__(Kept)
-    kept.id, kept.seq, kept.run_at, kept.state = job.id, seq, format_time(job.run_at), job.state.value
+    kept.id, kept.seq, kept.run_at, kept.state = job.id, seq, format_time(job.run_at), _VALUES[job.state]
     kept.queue, kept.priority, kept.losses, kept.handler = job.queue, job.priority, job.losses, job.handler
-    kept.offset, kept._job, kept._line = -1, job, None  # noqa: SLF001 - a constructor of the class
+    kept.worker, kept.offset = job.worker, -1
+    kept._job, kept._line, kept._before, kept._change = job, None, None, None  # noqa: SLF001 - a constructor
+    return kept
+
+
+def of_change(before: Kept, fields: Mapping[str, Any], change: Callable[[Job], Job]) -> Kept:
+    """A job after a change that is applied only when the job is asked for.
+
+    Args:
+        before: the job before it.
+        fields: the changed fields in their JSON form, as far as they are among those of `lines.Head`, and `worker`.
+        change: the whole of it.
+    """
+    kept = Kept.__new__(Kept)
+    get = fields.get
+    kept.id, kept.seq, kept.offset = before.id, before.seq, -1
+    kept.run_at, kept.state = get("run_at", before.run_at), get("state", before.state)
+    kept.queue, kept.priority = get("queue", before.queue), get("priority", before.priority)
+    kept.losses, kept.handler = get("losses", before.losses), get("handler", before.handler)
+    kept.worker = get("worker", before.worker)
+    kept._job, kept._line, kept._before, kept._change = None, None, before, change  # noqa: SLF001 - a constructor
     return kept
 
 
@@ -89,5 +143,6 @@ def of_line(line: bytes, offset: int = -1, *, checked: bool = False) -> Kept | N
         kept.losses,
         kept.handler,
     ) = head
-    kept.offset, kept._job, kept._line = offset, None, line  # noqa: SLF001 - a constructor of the class
+    kept.worker, kept.offset = None, offset
+    kept._job, kept._line, kept._before, kept._change = None, line, None, None  # noqa: SLF001 - a constructor
     return kept

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jobq.job import Change, State
-from jobq.lifecycle import settled
+from jobq.lifecycle import claimed, settled
 from jobq.store import Claim, Claimed
 from jobq.times import format_time
 from jobq_json.kept import PROCESSING
@@ -65,7 +65,7 @@ def claim(
     taken: list[list[Any]] = []
     for kept in view.lanes.choose(wanted, view.paused, limit=limit, now=written):
         place = None if kept.id in view.delta else kept.offset
-        job = view.claim(kept, place, worker.id, now)
+        job = view.change(kept, place, claimed(kept.job, worker.id, now=now), now)
         claims.append(Claim(job, worker.id, worker.host))
         taken.append([job.id, job.run, place])
     answer = Claimed(claims, refused, cancelled)
@@ -84,7 +84,7 @@ def change(view: View, kept: Kept, place: Place, new: Change, *, now: datetime) 
 def delete(view: View, found: Sequence[tuple[Kept, Place]]) -> str:
     """Jobs are deleted; the record."""
     for kept, place in found:
-        view.delete(kept, place)
+        view.replace(kept, None, place)
     return encode({"op": "del", "jobs": [[kept.id, place] for kept, place in found]})
 
 
@@ -98,7 +98,7 @@ def pause(view: View, queue: str, paused: bool, reason: str) -> str:
 
 def _holds(kept: Kept, held: Claim) -> bool:
     """The fencing rule: the job is under way, in that run, with that worker."""
-    return kept.state == PROCESSING and kept.job.run == held.run and kept.job.worker == held.worker
+    return kept.state == PROCESSING and kept.worker == held.worker and kept.job.run == held.run
 
 
 def _recorded(job: Job, item: Ended) -> bool:

@@ -9,19 +9,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
-from jobq.errors import NewerFormat
-from jobq.job import Change, Job, Run, read_fields
-from jobq.lifecycle import claimed
-from jobq.times import parse_time
+from jobq.job import Change, Job
 from jobq_json import search
 from jobq_json.archive import Archive
-from jobq_json.kept import CANCELLED, COMPLETED, PENDING, PROCESSING, WAITING, Kept, of_job, of_line
+from jobq_json.kept import FINISHED, PENDING, PROCESSING, WAITING, Kept, of_job, of_line
 from jobq_json.lanes import Lanes
-from jobq_json.lines import parse, sound
 from jobq_json.mapped import Mapped
+from jobq_json.replay import replay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection
     from datetime import datetime
 
     from jobq_json.directory import Directory
@@ -94,7 +91,7 @@ class View:
             StoreUnreadable: it is shorter than it was, or damaged at its beginning.
         """
         for line, position in self.journal.read(self.position):
-            self._replay(line)
+            replay(self, line)
             self.position = position
 
     def read(self, offset: int, section: Section | None = None) -> tuple[Kept | None, int]:
@@ -135,7 +132,7 @@ class View:
                 found[job_id] = kept, None
         if not missing:
             return found
-        start, end = self.run.first, self._end
+        start, end = self.run.first, self.end
         for job_id, offset in search.locate(self.run.data, missing, start=start, end=end).items():
             base = self.read(offset)[0]
             if base is not None:
@@ -147,30 +144,30 @@ class View:
         return found
 
     @property
-    def _end(self) -> int:
+    def end(self) -> int:
+        """The offset behind the last job of the sorted run."""
         return self.manifest.sections[-1].end if self.manifest.sections else self.run.first
 
-    # What the journal says, applied: by whoever wrote it from what is in memory, by the others from its text.
-
-    def add(self, kept: Kept) -> None:
-        """A new job."""
-        self._replace(None, kept)
-
-    def claim(self, kept: Kept, place: Place, worker: str, now: datetime) -> Job:
-        """A worker takes a job that waits."""
-        return self.change(kept, place, claimed(kept.job, worker, now=now), now)
+    def former(self, job_id: str, place: Place) -> tuple[Kept, Place] | None:
+        """A job as it is before a change, and the place of its line; `place` is a hint, checked by the id."""
+        if job_id in self.delta:
+            kept = self.delta[job_id]
+            return None if kept is None else (kept, None)
+        hinted: Kept | None = None
+        if isinstance(place, int):
+            if self.run.first <= place < self.end:
+                hinted = of_line(self.run.line(place)[0], place)
+        elif place is not None:
+            hinted = self.archive.read(place[0], place[1])
+        if hinted is not None and hinted.id == job_id:
+            return hinted, place
+        return self.locate((job_id,)).get(job_id)
 
     def change(self, kept: Kept, place: Place, change: Change, now: datetime) -> Job:
         """A job changes; the job after it."""
         job = kept.job.changed(change, now=now)
-        self._touch(kept, place)
-        self._replace(kept, of_job(job, kept.seq))
+        self.replace(kept, of_job(job, kept.seq), place)
         return job
-
-    def delete(self, kept: Kept, place: Place) -> None:
-        """A job is no more."""
-        self._touch(kept, place)
-        self._replace(kept, None)
 
     def pause(self, queue: str, paused: bool, reason: str) -> None:
         """A queue is paused or goes on."""
@@ -179,89 +176,20 @@ class View:
         else:
             self.paused.pop(queue, None)
 
-    def _replay(self, line: bytes) -> None:
-        if line.startswith(b'{"op":"add","sizes":[') and (added := _added(line)) is not None:
-            for kept in added:
-                self._replace(None, kept)
-            self.seq = max(self.seq, added[-1].seq + 1)
-            return
-        record = parse(line)
-        if record is None:
-            self.note_damage(self.journal.path.name, self.position, line)
-            return
-        match record.get("op"):
-            case "claim":
-                now = parse_time(record["at"])
-                self._replay_changes(record["ended"], now)
-                for job_id, run, place in record["claims"]:
-                    found = self._former(job_id, place)
-                    if found is not None and found[0].job.run + 1 == run:
-                        self.claim(*found, record["worker"], now)
-                    else:
-                        self._unknown(job_id, line)
-            case "set":
-                self._replay_changes(record["jobs"], parse_time(record["at"]))
-            case "del":
-                for job_id, place in record["jobs"]:
-                    if (found := self._former(job_id, place)) is not None:
-                        self.delete(*found)
-                    else:
-                        self._unknown(job_id, line)
-            case "pause":
-                self.pause(record["queue"], record["paused"], record["reason"])
-            case unknown:
-                raise NewerFormat(f"{self.journal.path} holds a change of kind {unknown!r}, written by a newer jobq")
-        self.seq = max(self.seq, record["seq"])
-
-    def _replay_changes(self, changes: Sequence[Any], now: datetime) -> None:
-        for job_id, fields, run, place in changes:
-            if (found := self._former(job_id, place)) is not None:
-                change = Change(read_fields(fields), None if run is None else Run.from_record(run))
-                self.change(*found, change, now)
-            else:
-                self._unknown(job_id, b"")
-
-    def _former(self, job_id: str, place: Place) -> tuple[Kept, Place] | None:
-        """The job as it is before a change, and the place of its line. `place` is a hint, checked by the id."""
-        if job_id in self.delta:
-            kept = self.delta[job_id]
-            return None if kept is None else (kept, None)
-        hinted: Kept | None = None
-        if isinstance(place, int):
-            if self.run.first <= place < self._end:
-                hinted = of_line(self.run.line(place)[0], place)
-        elif place is not None:
-            hinted = self.archive.read(place[0], place[1])
-        if hinted is not None and hinted.id == job_id:
-            return hinted, place
-        return self.locate((job_id,)).get(job_id)
-
-    def _unknown(self, job_id: str, line: bytes) -> None:
-        """The journal changes a job that is not there: its own record must have been damaged."""
-        key = (f"{self.journal.path.name} {job_id}", self.position)
-        if key not in self._damaged_places:
-            self._damaged_places.add(key)
-            self.damaged_lines.append(line)
-            self._warn(f"{self.journal.path.name} changes job {job_id}, whose own record is damaged or missing")
-
-    def _touch(self, kept: Kept, place: Place) -> None:
+    def replace(self, old: Kept | None, new: Kept | None, place: Place = None) -> None:
+        """A job is new, becomes another, or is no more. `place`: of the old one's line, where `delta` has none."""
         if isinstance(place, int):
             self.touched.append(place)
-            if kept.state == PENDING:
-                self.touched_due.append(kept.run_at)
+            if old is not None and old.state == PENDING:
+                self.touched_due.append(old.run_at)
         elif place is not None:
             self.archived.setdefault(place[0], set()).add(place[1])
-
-    def _replace(self, old: Kept | None, new: Kept | None) -> None:
         if old is not None:
             self._count(old.queue, old.state, -1)
             self.delta[old.id] = new
             if old.state == PROCESSING:
-                held = self.held[old.job.worker or ""]
-                del held[old.id]
-                if not held:
-                    del self.held[old.job.worker or ""]
-            elif old.state in (COMPLETED, CANCELLED):
+                self._let_go(old)
+            elif old.state in FINISHED:
                 self.finished.pop(old.id, None)
         if new is not None:
             self.delta[new.id] = new
@@ -269,9 +197,23 @@ class View:
             if new.state in WAITING:
                 self.lanes.push(new)
             elif new.state == PROCESSING:
-                self.held.setdefault(new.job.worker or "", {})[new.id] = new
-            elif new.state in (COMPLETED, CANCELLED):
+                self.held.setdefault(new.worker or "", {})[new.id] = new
+            elif new.state in FINISHED:
                 self.finished[new.id] = new
+
+    def note_unknown(self, job_id: str, line: bytes) -> None:
+        """The journal changes a job that is not there: its own record must have been damaged."""
+        key = (f"{self.journal.path.name} {job_id}", self.position)
+        if key not in self._damaged_places:
+            self._damaged_places.add(key)
+            self.damaged_lines.append(line)
+            self._warn(f"{self.journal.path.name} changes job {job_id}, whose own record is damaged or missing")
+
+    def _let_go(self, kept: Kept) -> None:
+        held = self.held[kept.worker or ""]
+        del held[kept.id]
+        if not held:
+            del self.held[kept.worker or ""]
 
     def _count(self, queue: str, state: str, by: int) -> None:
         counts = self.counts.setdefault(queue, {})
@@ -283,23 +225,7 @@ class View:
             kept, following = self.read(offset, section)
             if kept is not None:
                 self.touched.append(offset)
+                kept.worker = kept.job.worker
                 self.delta[kept.id] = kept
-                self.held.setdefault(kept.job.worker or "", {})[kept.id] = kept
+                self.held.setdefault(kept.worker or "", {})[kept.id] = kept
             offset = following
-
-
-def _added(line: bytes) -> list[Kept] | None:
-    """The jobs of an `add` record, None where it is damaged. The sizes in it say where each job's line ends."""
-    if not sound(line):
-        return None
-    start = len(b'{"op":"add","sizes":[')
-    end = line.index(b"]", start)
-    offset = end + len(b'],"jobs":[')
-    added = []
-    for size in line[start:end].split(b","):
-        kept = of_line(line[offset : offset + int(size)], checked=True)
-        if kept is None:
-            return None
-        added.append(kept)
-        offset += int(size) + 1
-    return added

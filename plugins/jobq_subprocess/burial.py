@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jobq.executor import Kind, Outcome
 from jobq_subprocess import outcomes
-from jobq_subprocess.command import abandon
+from jobq_subprocess.command import abandon, pipe_of
 from jobq_subprocess.environment import markers
 from jobq_subprocess.supervision import Stop, Supervision
 from jobq_subprocess.tree import Ladder, Tree
@@ -56,7 +56,12 @@ class Burial:
         return Supervision(
             around,
             self._child.process,
-            Tree(self._child.process.pid, () if run is None else markers(run.attempt), around.orphans),
+            Tree(
+                self._child.process.pid,
+                () if run is None else markers(run.attempt),
+                around.orphans,
+                pipe=pipe_of(self._child.process),
+            ),
             stop,
             output=None if run is None else run.attempt.output,
             deadline=deadline,
@@ -77,7 +82,7 @@ def end_leftovers(around: Surroundings, child: WarmChild, run: HandlerRun, wake:
     """End what a handler has started and left behind; its child lives on."""
     clock = around.clock
     pid = child.process.pid
-    tree = Tree(pid, markers(run.attempt), around.orphans, spared=(pid,))
+    tree = Tree(pid, markers(run.attempt), around.orphans, pipe=pipe_of(child.process), spared=(pid,))
     kill_at = clock.monotonic() + run.attempt.kill_grace.total_seconds()
     ladder = Ladder(tree, kill_at, monotonic=clock.monotonic, warn=around.warn)
     run.request.watch(wake)

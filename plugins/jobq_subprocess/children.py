@@ -144,6 +144,7 @@ class Children:
             if kind == _PIPE:  # first: what was printed before an answer became readable before it
                 if not child.drain():
                     self._selector.unregister(child.pipe)
+                    child.mute = True
             elif kind == _SOCKET:
                 sockets.append((child, mask))
             elif kind == _DEATH:
@@ -245,7 +246,8 @@ class Children:
         self._end(run, Outcome(kind=Kind.SUCCESS, tail=tail) if answer is None else answer.outcome(tail))
         child.run = None
         child.jobs += 1
-        if not child.listened or child.jobs >= JOBS_PER_CHILD or (answer is not None and answer.retire):
+        worn = child.mute or child.jobs >= JOBS_PER_CHILD or (answer is not None and answer.retire)
+        if worn or not child.listened:
             self._bury(child)
         else:
             with self._lock:

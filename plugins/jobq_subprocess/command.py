@@ -60,7 +60,7 @@ class Command:
         ending = Supervision(
             self._around,
             process,
-            Tree(process.pid, markers(attempt), self._around.orphans),
+            Tree(process.pid, markers(attempt), self._around.orphans, pipe=pipe_of(process)),
             self.stop,
             output=attempt.output,
             deadline=None if timeout is None else self._around.clock.monotonic() + timeout.total_seconds(),
@@ -100,6 +100,11 @@ def start(
         start_new_session=True,
         pass_fds=inherited,
     )
+
+
+def pipe_of(process: subprocess.Popen[bytes]) -> int:
+    """The inode number of the pipe that a process which `start` has started prints to."""
+    return 0 if process.stdout is None else os.fstat(process.stdout.fileno()).st_ino
 
 
 def abandon(process: subprocess.Popen[bytes]) -> None:

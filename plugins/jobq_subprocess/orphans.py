@@ -52,7 +52,7 @@ class Orphans:
         """Living processes of attempts, which may become orphans and die."""
         if self.adopting:
             with self._lock:
-                self._known.update((member.pid, member.start_time) for member in members)
+                self._known.update(member.identity for member in members)
 
     def none(self) -> bool:
         """Whether this process has adopted nobody who lives (or has a child that is not of this package)."""
@@ -79,13 +79,12 @@ class Orphans:
                         continue
 
     def _is_ours(self, dead: Process) -> bool:
-        key = dead.pid, dead.start_time
-        if dead.session in self._sessions or key in self._known:
+        if dead.session in self._sessions or dead.identity in self._known:
             return True
         if dead.session == self._session:
             return False
         now = time.monotonic()
-        return now - self._dead_since.setdefault(key, now) >= UNCLAIMED
+        return now - self._dead_since.setdefault(dead.identity, now) >= UNCLAIMED
 
     def _pids(self) -> list[int]:
         try:

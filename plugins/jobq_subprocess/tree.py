@@ -1,7 +1,8 @@
 """The processes of one attempt: finding all of them, and ending them in two steps.
 
-A process belongs to an attempt if it is of its leader's session, carries the attempt's marker in its environment, or
-descends from one that does. The leader is not reaped before its tree is gone, so that its session's number belongs to
+A process belongs to an attempt if it is of its leader's session, carries the attempt's marker in its environment,
+holds its output pipe (looked for among descendants of this process only), or descends from one that does. What leaves
+the session, is let go of, clears its environment and closes its output is not found. The leader is not reaped before its tree is gone, so that its session's number belongs to
 nobody else meanwhile.
 """
 
@@ -31,17 +32,20 @@ class Tree:
     Args:
         leader: the pid of its first process, which leads a session of its own and is not reaped.
         markers: the `NAME=value`s that all of them were started with.
+        pipe: the inode number of the pipe that they print to.
         orphans: those that this process has adopted.
         spared: pids that belong to the tree and are not ended with it.
     """
 
     def __init__(
-        self, leader: int, markers: tuple[bytes, ...], orphans: Orphans, *, spared: Collection[int] = ()
+        self, leader: int, markers: tuple[bytes, ...], orphans: Orphans, *, pipe: int, spared: Collection[int] = ()
     ) -> None:
         self.leader = leader
         self._markers = markers
+        self._pipe = pipe
         self._orphans = orphans
         self._spared = frozenset(spared)
+        self._known: set[tuple[int, int]] = set()  # one that is about to die has no environment any more
 
     def left(self) -> bool:
         """Whether anything lives of it, asked after the leader's end; costs next to nothing where nothing does."""
@@ -50,37 +54,49 @@ class Tree:
         return bool(self.members())
 
     def members(self) -> list[Process]:
-        """Every living process of it, but for the spared."""
+        """Every living process of it, the leader first, but for the spared."""
         if not processes.visible():
             return []
         everyone = {found.pid: found for found in processes.all_processes()}
-        line = _line(os.getpid(), everyone)
         children: dict[int, list[int]] = {}
         for found in everyone.values():
             children.setdefault(found.parent, []).append(found.pid)
+        line = _line(os.getpid(), everyone)
         ours = set(_descendants(line[0], children=children))
-        pending = [
+        certain = [
             found.pid
             for found in everyone.values()
-            if self.leader in (found.session, found.pid)
-            or (not found.dead and (found.pid in ours or not self._orphans.adopting) and self._is_marked(found.pid))
+            if found.pid not in line
+            and (
+                self.leader in (found.session, found.pid)
+                or found.identity in self._known
+                or self._is_marked(found, everyone, ours)
+            )
         ]
-        members = set(_descendants(*pending, children=children)) | set(pending)
-        members -= self._spared.union(line)
-        # The leader is told first: it should end by the signal, not because others did
-        living = [everyone[pid] for pid in sorted(members, key=self._order) if not everyone[pid].dead]
+        members = {*certain, *_descendants(*certain, children=children)}.difference(self._spared, line)
+        living = [everyone[pid] for pid in sorted(members) if not everyone[pid].dead]
+        living.sort(key=self._is_follower)
+        self._known.update(member.identity for member in living)
         self._orphans.remember(living)
         return living
 
-    def _order(self, pid: int) -> tuple[bool, int]:
-        return pid != self.leader, pid
+    def _is_marked(self, found: Process, everyone: Collection[int], ours: Collection[int]) -> bool:
+        if found.dead:
+            return False
+        adopting = self._orphans.adopting
+        # The parent of one that is seen may be gone already, and so the line to this process be broken
+        if adopting and found.pid not in ours and found.parent in everyone:
+            return False
+        if self._markers and processes.carries(found.pid, *self._markers):
+            return True
+        return adopting and found.pid in ours and processes.holds(found.pid, self._pipe)
+
+    def _is_follower(self, found: Process) -> bool:
+        return found.pid != self.leader
 
     def reap(self) -> None:
         """Reap what has died of it and was adopted by this process."""
         self._orphans.reap()
-
-    def _is_marked(self, pid: int) -> bool:
-        return bool(self._markers) and processes.carries(pid, *self._markers)
 
 
 class Ladder:
@@ -93,14 +109,15 @@ class Ladder:
         self._tree = tree
         self._monotonic = monotonic
         self._warn = warn
-        self._told: set[Process] = set()
-        self._foreign: set[Process] = set()
+        self._told: set[tuple[int, int]] = set()
+        self._foreign: set[tuple[int, int]] = set()
         self._pause = _FIRST_PAUSE
         self._stuck = False
 
     def step(self) -> float | None:
         """Signal what has to be signalled now; seconds until the next step is due, or None: nothing is left."""
-        members = self._tree.members()
+        # Asked twice: of a process that came while others were looked at, the first look may see nothing
+        members = self._tree.members() or self._tree.members()
         self._tree.reap()
         now = self._monotonic()
         if now > self.kill_at + STUCK:
@@ -110,8 +127,8 @@ class Ladder:
         for member in members:
             if now >= self.kill_at:
                 self._send(member, signal.SIGKILL)
-            elif member not in self._told:
-                self._told.add(member)
+            elif member.identity not in self._told:
+                self._told.add(member.identity)
                 self._send(member, signal.SIGTERM)
                 self._send(member, signal.SIGCONT)  # a stopped process hears TERM only when it goes on
         pause = self._pause
@@ -122,7 +139,7 @@ class Ladder:
         try:
             processes.send(member, number)
         except PermissionError:
-            self._foreign.add(member)
+            self._foreign.add(member.identity)
 
     def _give_up(self, members: list[Process]) -> list[Process]:
         if not self._stuck:
@@ -130,7 +147,7 @@ class Ladder:
             pids = ", ".join(str(member.pid) for member in members)
             if pids:
                 self._warn(f"processes of a job do not end after KILL (pid {pids})")
-        return [member for member in members if member not in self._foreign]
+        return [member for member in members if member.identity not in self._foreign]
 
 
 def _line(pid: int, everyone: dict[int, Process]) -> list[int]:

@@ -57,8 +57,8 @@ class WarmChild:
 
     Attributes:
         run: the attempt it has, or None.
-        ready: it has said that it is.
         listened: its descriptors are being listened to.
+        mute: it has closed its output, and so should not be given another job.
         jobs: how many attempts it has ended.
         unsent: what its socket did not take yet.
 
@@ -68,7 +68,7 @@ class WarmChild:
 
     def __init__(self, environment: dict[bytes, bytes], inherited: tuple[int, ...]) -> None:
         self.run: HandlerRun | None = None
-        self.ready = self.listened = False
+        self.listened = self.mute = False
         self.jobs = 0
         self.unsent = b""
         self.pidfd = -1

@@ -79,7 +79,7 @@ class Cli:
         self,
         *args: str,
         code: int | None = 0,
-        input: bytes | str | None = None,
+        input: bytes | str | None = None,  # noqa: A002 - what subprocess calls it
         env: dict[str, str] | None = None,
         cwd: Path | None = None,
         timeout: float = TIMEOUT,
@@ -88,6 +88,7 @@ class Cli:
         data = input.encode() if isinstance(input, str) else input
         done = subprocess.run(
             self.command(*args),
+            check=False,
             env={**self.environ, **(env or {})},
             cwd=cwd or self.directory,
             capture_output=True,
@@ -174,13 +175,13 @@ def start_worker(jobq: Cli) -> Iterator[Callable[..., "subprocess.Popen[bytes]"]
     started = []
 
     def start(*args: str, env: dict[str, str] | None = None) -> "subprocess.Popen[bytes]":
-        log = open(jobq.directory / f"worker-{len(started)}.log", "wb")
-        with log:
+        log_path = jobq.directory / f"worker-{len(started)}.log"
+        with log_path.open("wb") as log:
             process = jobq.start("worker", "start", *args, stdout=log, stderr=log, env=env)
         started.append(process)
 
         def joined() -> bool:
-            assert process.poll() is None, (jobq.directory / log.name).read_text(errors="replace")
+            assert process.poll() is None, log_path.read_text(errors="replace")
             return any(worker["pid"] == process.pid for worker in jobq("status", "--json").json["workers"])
 
         eventually(joined)

@@ -12,7 +12,9 @@ import time
 
 import pytest
 
-EMPTY = "pending      0\nprocessing   0\ncompleted    0\nfailed       0\ndead         0\ncancelled    0\nactive workers 0\n"
+EMPTY = (
+    "pending      0\nprocessing   0\ncompleted    0\nfailed       0\ndead         0\ncancelled    0\nactive workers 0\n"
+)
 HOLD = "touch started; while [ ! -e go ]; do sleep 0.02; done"
 
 
@@ -159,7 +161,9 @@ def test_list_in_the_order_of_claims_then_dead_then_finished(shared):
     lines = shared("list").stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["high", "low", "again", "later", "dead", "done"]
     again = lines[2]
-    assert re.search(r"^again  exit 5 +failed \(retry 2/3 in 1\d m \d+ s\) +1/3  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d$", again)
+    assert re.search(
+        r"^again  exit 5 +failed \(retry 2/3 in 1\d m \d+ s\) +1/3  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d$", again
+    )
     assert "pending (due in" in lines[3]
 
 
@@ -314,7 +318,8 @@ def test_why_of_jobs_that_ended_or_wait_for_a_time(some):
     assert some("why", "done").stdout.startswith("Job done completed at ")
     assert re.search("is dead since .*1 of 1 attempts failed: exit code 4", some("why", "dead").stdout)
     assert re.search(
-        r"waits for retry 2/3 at .* \(in 1\d m.*\): the last attempt ended with exit code 5", some("why", "again").stdout
+        r"waits for retry 2/3 at .* \(in 1\d m.*\): the last attempt ended with exit code 5",
+        some("why", "again").stdout,
     )
     assert re.search(r"is not due before .* \(in (1 h|59 m)", some("why", "later").stdout)
     assert "no worker is running" in some("why", "low").stdout

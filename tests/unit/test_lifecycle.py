@@ -100,9 +100,7 @@ def test_a_backoff_may_give_up():
     assert after(held(), failed(), wait_of(None)).state is State.DEAD
 
 
-@pytest.mark.parametrize(
-    "outcome", [failed(permanent=True), Outcome(kind=Kind.CANNOT_START, reason="no such file: x")]
-)
+@pytest.mark.parametrize("outcome", [failed(permanent=True), Outcome(kind=Kind.CANNOT_START, reason="no such file: x")])
 def test_what_is_permanent_is_not_tried_again(outcome):
     job = after(held(), outcome)
     assert (job.state, job.attempts, job.last_error) == (State.DEAD, 3, outcome.reason)

@@ -75,7 +75,9 @@ class Lab:
 
     def make(self):
         handlers = {}
-        names = [line.split("(")[0].split()[-1] for line in _handlers_source() if line.startswith(("def ", "async def "))]
+        names = [
+            line.split("(")[0].split()[-1] for line in _handlers_source() if line.startswith(("def ", "async def "))
+        ]
         targets = {name: f"sample_handlers:{name}" for name in [*names, "not_callable", "no_such_name"]}
         targets |= {"broken": "broken_handlers:f", "garbled": "garbled_handlers:f", "module": "no_such_module:f"}
         for name, target in targets.items():
@@ -140,13 +142,18 @@ def gone(pid):
     return found is None or found.dead
 
 
-@pytest.fixture(params=["subreaper", "plain"])
-def lab(request, tmp_path):
-    """An executor in a process that adopts orphans, as a worker is, and in one that does not."""
+@pytest.fixture
+def adopts():
+    """Whether the process of the executor adopts orphans, as a worker does."""
+    return True
+
+
+@pytest.fixture
+def lab(adopts, tmp_path):
+    """An executor in this process."""
     prctl = ctypes.CDLL(None).prctl
-    assert prctl(PR_SET_CHILD_SUBREAPER, int(request.param == "subreaper"), 0, 0, 0) == 0
+    assert prctl(PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0) == 0
     lab = Lab(tmp_path)
-    lab.adopts = request.param == "subreaper"
     try:
         yield lab
         lab.close()

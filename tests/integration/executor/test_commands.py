@@ -23,7 +23,9 @@ def test_a_success(lab):
     assert not (lab.home / "output").exists(), "nothing is created for a job that prints nothing"
 
 
-@pytest.mark.parametrize(("name", "told"), [("KILL", "SIGKILL"), ("SEGV", "SIGSEGV"), ("TERM", "SIGTERM"), ("40", "40")])
+@pytest.mark.parametrize(
+    ("name", "told"), [("KILL", "SIGKILL"), ("SEGV", "SIGSEGV"), ("TERM", "SIGTERM"), ("40", "40")]
+)
 def test_a_signal(lab, name, told):
     outcome = lab.run(f"kill -{name} $$")
     assert (outcome.kind, outcome.exit_code, outcome.reason) == (Kind.SIGNAL, None, f"signal {told}")

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from datetime import timedelta
 
 import pytest
@@ -41,20 +40,25 @@ SHAPES = {
 }
 
 
+@pytest.fixture(params=[True, False], ids=["adopting", "plain"])
+def adopts(request):
+    return request.param
+
+
 def shapes(*without):
     return pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape not in without])
 
 
 @shapes()
-def test_a_timeout_ends_the_tree(lab, gone, shape):
+def test_a_timeout_ends_the_tree(lab, adopts, gone, shape):
     wait = "wait; " if "fork" not in shape else ""
     run = lab.start(f"{SHAPES[shape]}\n{wait}while :; do sleep 1000; done", timeout=0.5, grace=0.1)
     (pid,) = run.printed(1)
     assert run.outcome.kind is Kind.TIMEOUT
-    if shape != "double fork, cleared" or lab.adopts:
-        assert gone(pid)
+    if shape == "double fork, cleared" and not adopts:
+        os.kill(pid, signal.SIGKILL)  # the one that cannot be found there
     else:
-        os.kill(pid, signal.SIGKILL)
+        assert gone(pid)
 
 
 @shapes("double fork, cleared")
@@ -77,7 +81,9 @@ def test_what_is_left_over_is_ended_and_the_outcome_is_the_leaders(lab, gone, sh
 
 
 def test_what_is_left_over_may_end_politely(lab):
-    run = lab.start("sh -c 'trap \"echo told; exit\" TERM; echo ready; while :; do sleep 0.01; done' & sleep 0.1", grace=60)
+    run = lab.start(
+        "sh -c 'trap \"echo told; exit\" TERM; echo ready; while :; do sleep 0.01; done' & sleep 0.1", grace=60
+    )
     assert run.outcome.kind is Kind.SUCCESS
     assert run.output.startswith(b"ready\n")
     assert run.output.endswith(b"told\n")
@@ -97,9 +103,10 @@ def test_a_timeout_does_not_concern_what_is_left_over(lab):
     assert run.outcome.kind is Kind.SUCCESS
 
 
-def test_a_holder_of_the_pipe_that_cannot_be_found_is_not_waited_for(lab, gone):
-    if lab.adopts:
+def test_a_holder_of_the_pipe_that_cannot_be_found_is_not_waited_for(lab, adopts, monkeypatch, gone):
+    if adopts:
         pytest.skip("it is found there")
+    monkeypatch.setattr("jobq_subprocess.supervision.PIPE_GRACE", 0.2)
     run = lab.start(f"{SHAPES['double fork, cleared']}; exit 7", grace=0.0)
     (pid,) = run.printed(1)
     try:
@@ -115,7 +122,8 @@ def test_a_fork_race_is_won(lab):
     assert run.outcome.kind is Kind.TIMEOUT
 
 
-def test_adopted_processes_are_reaped(lab, eventually):
+def test_adopted_processes_are_reaped(lab, monkeypatch, eventually):
+    monkeypatch.setattr("jobq_subprocess.orphans.UNCLAIMED", 0.1)
     run = lab.start("for i in 1 2 3 4 5 6 7 8; do (sleep 0.01 &); (setsid sleep 0.01 &); done; sleep 0.2; echo done")
     assert run.outcome.kind is Kind.SUCCESS
     assert lab.run("true").kind is Kind.SUCCESS
@@ -155,7 +163,7 @@ def test_jobs_side_by_side_keep_their_processes(lab, gone):
     assert gone(pid)
 
 
-def test_what_takes_no_signal_from_us_is_told_of_and_left(lab, monkeypatch, recwarn):
+def test_what_takes_no_signal_from_us_is_told_of_and_left(lab, monkeypatch, eventually, gone):
     """A job's set-uid program belongs to somebody else."""
 
     def refuse(target, number):
@@ -169,7 +177,22 @@ def test_what_takes_no_signal_from_us_is_told_of_and_left(lab, monkeypatch, recw
     (pid,) = run.printed(1)
     assert run.outcome.kind is Kind.SUCCESS
     os.kill(pid, signal.SIGKILL)
+    eventually(lambda: gone(pid))
     assert told == [f"processes of a job do not end after KILL (pid {pid})"]
+
+
+def test_what_a_handler_leaves_behind_is_ended(lab, gone):
+    child, left = lab.handle("leaves", "daemon", grace=0.2).result
+    assert gone(left)
+    assert lab.handle("about").result["pid"] == child
+
+
+def test_a_handler_and_its_tree_are_ended(lab, gone):
+    run = lab.start(handler="sleeps", payload="stubborn")
+    pids = run.printed(2)
+    run.running.stop(timedelta(seconds=0.1))
+    assert run.outcome.kind is Kind.SIGNAL
+    assert all(gone(pid) for pid in pids)
 
 
 def test_recovery_looks_in_the_home(lab):

@@ -1,6 +1,7 @@
 """Nothing that a job, a queue or an error is called or says can steer a terminal."""
 
 import io
+import itertools
 import os
 import shutil
 import unicodedata
@@ -76,7 +77,7 @@ def test_output_in_pieces_is_shown_as_output_in_one_piece(data, cuts):
     whole = text.VisibleBytes().feed(data, final=True)
     decoder = text.VisibleBytes()
     edges = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
-    pieces = [decoder.feed(data[start:end]) for start, end in zip(edges, edges[1:], strict=False)]
+    pieces = [decoder.feed(data[start:end]) for start, end in itertools.pairwise(edges)]
     assert "".join([*pieces, decoder.feed(b"", final=True)]) == whole
     assert steering(whole) == []
 
@@ -147,7 +148,16 @@ def test_pairs_keep_the_lines_of_a_text_below_one_another():
 
 @pytest.mark.parametrize(
     ("seconds", "shown"),
-    [(0, "0 s"), (-3, "0 s"), (0.2, "1 s"), (8, "8 s"), (90, "1 m 30 s"), (3600, "1 h"), (7530, "2 h 5 m"), (3e5, "3 d 11 h")],
+    [
+        (0, "0 s"),
+        (-3, "0 s"),
+        (0.2, "1 s"),
+        (8, "8 s"),
+        (90, "1 m 30 s"),
+        (3600, "1 h"),
+        (7530, "2 h 5 m"),
+        (3e5, "3 d 11 h"),
+    ],
 )
 def test_waits_in_words(seconds, shown):
     assert text.in_words(timedelta(seconds=seconds)) == shown
@@ -184,7 +194,9 @@ def test_values_of_secrets_are_masked(name):
     assert text.masked(name, "hunter2") == "***"
 
 
-@pytest.mark.parametrize("name", ["PATH", "PWD", "OLDPWD", "LANG", "KEYBOARD", "MONKEY", "COMPASS", "AUTHOR", "BYPASSED"])
+@pytest.mark.parametrize(
+    "name", ["PATH", "PWD", "OLDPWD", "LANG", "KEYBOARD", "MONKEY", "COMPASS", "AUTHOR", "BYPASSED"]
+)
 def test_other_values_are_shown(name):
     assert text.masked(name, "/usr/bin:/bin") == "/usr/bin:/bin"
 

@@ -49,7 +49,9 @@ def floods(job, context):
 
 
 def shows_environment(job, context):
-    return subprocess.run(["/bin/sh", "-c", "echo $JOBQ_JOB_ID $JOBQ_RUN $JOBQ_WORKER"], capture_output=True, text=True).stdout
+    return subprocess.run(
+        ["/bin/sh", "-c", "echo $JOBQ_JOB_ID $JOBQ_RUN $JOBQ_WORKER"], check=True, capture_output=True, text=True
+    ).stdout
 
 
 class Unspeakable(Exception):
@@ -110,8 +112,7 @@ def result(job, context):
 
 async def awaits(job, context):
     async def forever():
-        while True:
-            await asyncio.sleep(3600)
+        await asyncio.Event().wait()
 
     _kept.append(asyncio.get_running_loop().create_task(forever()))
     await asyncio.sleep(0.001)

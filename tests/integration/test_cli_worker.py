@@ -1,0 +1,206 @@
+"""`worker start|stop|list|logs`: real workers, real signals."""
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+
+@pytest.fixture
+def blocked(jobq, eventually, tmp_path):
+    """Adds a job that runs until `release` is called, and waits until it runs."""
+
+    class Blocked:
+        gate = tmp_path / "gate"
+        ignoring = "trap '' TERM; "
+
+        def add(self, *args, prefix=""):
+            pids = tmp_path / "pids"
+            job_id = jobq.add(
+                *args, shell=f"{prefix}echo $$ >> {pids}; while [ ! -e {self.gate} ]; do sleep 0.05; done"
+            )
+            eventually(lambda: jobq.state(job_id) == "processing" and pids.exists() and pids.read_text().strip())
+            self.pids = [int(pid) for pid in pids.read_text().split()]
+            return job_id
+
+        def release(self):
+            self.gate.touch()
+
+    return Blocked()
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except OSError:
+        return False
+
+
+def test_detach_returns_when_the_worker_has_joined_and_its_log_can_be_read(jobq):
+    answer = jobq("worker", "start", "--detach", "--name", "back")
+    try:
+        (worker,) = jobq("worker", "list", "--json").json
+        assert worker["name"] == "back"
+        assert str(worker["pid"]) in answer.stderr
+        job_id = jobq("add", "-w", "--", "true").id
+        assert jobq.state(job_id) == "completed"
+        assert job_id in jobq("worker", "logs").stdout
+        assert job_id in jobq("worker", "logs", "back").stdout
+        jobq("worker", "logs", "another", code=3)
+    finally:
+        jobq("worker", "stop", "--wait")
+    assert jobq("worker", "list", "--json").json == []
+    assert not alive(worker["pid"])
+
+
+def test_detach_returns_with_the_error_of_a_worker_that_cannot_start(jobq):
+    answer = jobq("--store", "nosuch:", "worker", "start", "--detach", code=6)
+    assert "nosuch" in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert list((jobq.home / "workers").glob("*.log")) == []
+
+
+@pytest.mark.parametrize(
+    ("signals", "code", "state"),
+    [
+        ([signal.SIGTERM], 0, "completed"),
+        ([signal.SIGINT], 0, "completed"),
+        ([signal.SIGHUP], 0, "completed"),
+        ([signal.SIGTERM, signal.SIGTERM], 0, "completed"),
+        ([signal.SIGQUIT], 143, "pending"),
+        ([signal.SIGINT, signal.SIGINT], 130, "pending"),
+        ([signal.SIGTERM, signal.SIGQUIT], 143, "pending"),
+    ],
+)
+def test_what_signals_make_of_a_worker_and_its_running_job(
+    jobq, start_worker, blocked, eventually, signals, code, state
+):
+    worker = start_worker()
+    job_id = blocked.add()
+    for number in signals:
+        worker.send_signal(number)
+        eventually(lambda: worker.poll() is not None or jobq("worker", "list", "--json").json[0]["state"] == "draining")
+    if state == "completed":
+        assert worker.poll() is None
+        blocked.release()
+    assert worker.wait(30) == code
+    job = jobq.job(job_id)
+    assert (job["state"], job["attempts"], job["losses"]) == (state, 0, 0)
+    assert not any(map(alive, blocked.pids))
+
+
+def test_a_third_ctrl_c_kills_a_job_that_ignores_term(jobq, start_worker, blocked, eventually):
+    worker = start_worker()
+    job_id = blocked.add(prefix=blocked.ignoring)
+    for _ in range(3):
+        worker.send_signal(signal.SIGINT)
+        eventually(lambda: worker.poll() is not None or jobq("worker", "list", "--json").json[0]["state"] == "draining")
+    assert worker.wait(30) == 130
+    assert jobq.job(job_id)["state"] == "pending"
+    assert not any(map(alive, blocked.pids))
+
+
+def test_hup_under_nohup_changes_nothing(jobq, start_worker, eventually):
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        worker = start_worker()
+    finally:
+        signal.signal(signal.SIGHUP, previous)
+    worker.send_signal(signal.SIGHUP)
+    job_id = jobq("add", "-w", "--", "true").id
+    assert jobq.state(job_id) == "completed"
+    assert worker.poll() is None
+
+
+def test_stop_grace_bounds_the_drain(jobq, start_worker, blocked):
+    worker = start_worker("--stop-grace", "0.2")
+    job_id = blocked.add()
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(30) == 143
+    assert jobq.job(job_id)["state"] == "pending"
+
+
+def test_stop_now_hands_the_job_back_uncounted(jobq, start_worker, blocked):
+    worker = start_worker()
+    job_id = blocked.add()
+    assert f"Sent SIGQUIT to worker {worker.pid}" in jobq("worker", "stop", "--now", "--wait", str(worker.pid)).stderr
+    assert worker.wait(30) == 143
+    job = jobq.job(job_id)
+    assert (job["state"], job["attempts"], job["history"][-1]["outcome"]) == ("pending", 0, "released")
+
+
+def test_stop_without_workers_is_no_error_and_an_unknown_one_is(jobq):
+    assert "no worker runs" in jobq("worker", "stop").stderr
+    jobq("worker", "stop", "nobody", code=3)
+    jobq("worker", "stop", str(os.getpid()), code=3)
+
+
+def test_a_worker_killed_while_draining_costs_its_job_nothing(jobq, start_worker, blocked, eventually):
+    worker = start_worker()
+    job_id = blocked.add()
+    worker.send_signal(signal.SIGTERM)
+    eventually(lambda: jobq("worker", "list", "--json").json[0]["state"] == "draining")
+    worker.kill()
+    worker.wait()
+    start_worker("-q", "another")
+    job = eventually(lambda: (job := jobq.job(job_id))["state"] == "pending" and job)
+    assert (job["attempts"], job["losses"]) == (0, 0)
+
+
+def test_poison_is_dead_after_three_losses_and_its_neighbours_complete(jobq):
+    poison = jobq("enqueue", json.dumps({"id": "poison", "command": "kill -9 $PPID; sleep 60", "priority": 5})).id
+    neighbours = [jobq.add("--", "true") for _ in range(4)]
+    codes = [jobq("worker", "start", "--until-empty", "-n", "2", code=None).code for _ in range(5)]
+    assert codes.count(-9) == 3
+    job = jobq.job(poison)
+    assert (job["state"], job["losses"], job["attempts"], job["run"]) == ("dead", 3, 0, 3)
+    assert "worker died" in job["last_error"]
+    assert {jobq.state(neighbour) for neighbour in neighbours} == {"completed"}
+
+
+def test_a_worker_started_from_inside_a_job_outlives_the_job(jobq, start_worker):
+    start_worker("-q", "default")
+    jobq("add", "-w", "--", *jobq.command("worker", "start", "--detach", "-q", "inner", "--name", "inner"))
+    inner = [info for info in jobq("worker", "list", "--json").json if info["name"] == "inner"]
+    assert len(inner) == 1
+    job_id = jobq("add", "-q", "inner", "-w", "--", "true").id
+    assert jobq.state(job_id) == "completed"
+    jobq("worker", "stop", "inner", "--wait")
+
+
+def test_a_worker_serves_only_the_queues_named(jobq):
+    other, mine = jobq.add("-q", "other", "--", "true"), jobq.add("-q", "mine", "--", "true")
+    jobq.run_all("-q", "mine")
+    assert (jobq.state(other), jobq.state(mine)) == ("pending", "completed")
+
+
+def test_ctrl_c_in_the_terminal_never_reaches_a_job(jobq, start_worker, blocked):
+    worker = start_worker()
+    blocked.add()
+    (pid, *_) = blocked.pids
+    assert os.getsid(pid) == pid
+    assert os.getsid(pid) != os.getsid(worker.pid)
+
+
+def test_the_workers_lines_and_summary(jobq):
+    good, bad = jobq.add("--", "true"), jobq.add("--max-attempts", "1", "--", "false")
+    answer = jobq.run_all()
+    lines = {line.split()[1]: line for line in answer.stdout.splitlines()}
+    assert "completed after" in lines[good]
+    assert "dead after" in lines[bad]
+    assert "exit code 1" in lines[bad]
+    assert "worker ended: 1 completed, 1 dead" in answer.stderr
+
+
+def test_a_worker_whose_reader_has_gone_works_on(jobq):
+    for _ in range(3):
+        jobq.add("--", "true")
+    read, write = os.pipe()
+    os.close(read)
+    process = jobq.start("worker", "start", "--until-empty", stdout=write, stderr=subprocess.DEVNULL)
+    os.close(write)
+    process.wait(60)
+    assert jobq("status", "--json").json["counts"]["completed"] == 3

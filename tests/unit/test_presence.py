@@ -1,0 +1,229 @@
+"""A worker's files: who is alive, and what is told of whom."""
+
+import fcntl
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from jobq import presence, processes
+from jobq.errors import UnsafeHome
+from jobq.presence import FilePresence, forget, is_alive, members, recover, unknown_worker
+from jobq.testing import make_info
+
+JOIN = """
+import sys
+from pathlib import Path
+from jobq.presence import FilePresence
+from jobq.testing import make_info
+presence = FilePresence(Path(sys.argv[1]), make_info(sys.argv[2]))
+print("joined", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return tmp_path / "workers"
+
+
+@pytest.fixture
+def join(directory):
+    joined = []
+
+    def join(worker_id, **facts):
+        joined.append(FilePresence(directory, make_info(worker_id, **facts)))
+        return joined[-1]
+
+    yield join
+    for each in joined:
+        each.close()
+
+
+def die(member):
+    """What the kernel does at the end of a process."""
+    os.close(member._lock_fd)
+    os.close(member.jobs_fd)
+    member._lock_fd, member.jobs_fd = -1, None
+
+
+def seen(directory):
+    return {info.id: alive for info, alive in members(directory)}
+
+
+def test_nobody_is_there_before_the_directory_is(directory):
+    assert list(members(directory)) == []
+    assert not is_alive(directory, "w1")
+    forget(directory, "w1")
+
+
+def test_members_are_seen_with_what_they_tell(directory, join):
+    older, younger = make_info("w1"), make_info("w2", count=4, queues=("mail",), handlers=("resize",))
+    join("w1")
+    join("w2", count=4, queues=("mail",), handlers=("resize",))
+    assert list(members(directory)) == [(older, True), (younger, True)]
+
+
+def test_the_files_are_private_and_the_lock_is_not_inherited(directory, join):
+    member = join("w1")
+    assert sorted(path.name for path in directory.iterdir()) == ["w1.jobs", "w1.json", "w1.lock"]
+    assert {path.stat().st_mode & 0o777 for path in directory.iterdir()} == {0o600}
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert fcntl.fcntl(member._lock_fd, fcntl.F_GETFD) & fcntl.FD_CLOEXEC
+
+
+def test_a_report_replaces_what_is_told(directory, join):
+    member = join("w1")
+    told = replace(make_info("w1"), state="draining", count=2)
+    member.report(told)
+    assert list(members(directory)) == [(told, True)]
+
+
+def test_who_leaves_leaves_nothing(directory, join):
+    member = join("w1")
+    member.close()
+    assert list(directory.iterdir()) == []
+    assert list(members(directory)) == []
+    member.close()
+
+
+def test_who_dies_is_seen_as_dead_until_forgotten(directory, join):
+    member = join("w1", name="the one")
+    join("w2")
+    die(member)
+    assert not is_alive(directory, "w1")
+    assert seen(directory) == {"w1": False, "w2": True}
+    assert {info.id: info for info, _ in members(directory)}["w1"].name == "the one"
+    forget(directory, "w1")
+    assert seen(directory) == {"w2": True}
+
+
+def test_observers_do_not_take_one_another_for_the_owner(directory, join):
+    member = join("w1")
+    watching = os.open(directory / "w1.lock", os.O_RDONLY)
+    assert is_alive(directory, "w1")
+    die(member)
+    fcntl.flock(watching, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    assert not is_alive(directory, "w1"), "a shared lock is an observer's"
+    os.close(watching)
+
+
+def test_a_process_that_is_killed_is_dead(directory):
+    with subprocess.Popen(
+        [sys.executable, "-c", JOIN, str(directory), "w1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as worker:
+        assert worker.stdout.readline() == b"joined\n"
+        assert seen(directory) == {"w1": True}
+        worker.kill()
+    assert seen(directory) == {"w1": False}
+    (info, _alive) = next(members(directory))
+    recovered = recover(directory, info)
+    assert (recovered.clean, recovered.why) == (True, "")
+
+
+@pytest.mark.parametrize("told", [b"", b"{", b"[]", b"5", b'{"id": "w1"}', b"\xff", b"null"])
+def test_a_dead_worker_whose_words_are_lost_is_still_known(directory, join, told):
+    member = join("w1")
+    (directory / "w1.json").write_bytes(told)
+    assert seen(directory) == {}, "as if it were still joining"
+    die(member)
+    assert list(members(directory)) == [(unknown_worker("w1"), False)]
+    (directory / "w1.json").unlink()
+    assert list(members(directory)) == [(unknown_worker("w1"), False)]
+
+
+def test_who_joins_or_leaves_just_now_is_not_seen(directory, join, monkeypatch):
+    member = join("w1")
+    (directory / "w1.json").rename(directory / "aside")
+    assert seen(directory) == {}, "it has a lock and has said nothing yet"
+    (directory / "aside").rename(directory / "w1.json")
+    listdir = os.listdir
+
+    def leaves_after_the_listing(path):
+        names = listdir(path)
+        member.close()
+        return names
+
+    monkeypatch.setattr(presence.os, "listdir", leaves_after_the_listing)
+    assert seen(directory) == {}
+
+
+def test_other_files_are_nobody(directory, join):
+    join("w1")
+    for name in ("lock", "README", ".w2.lock.new", "w3.json", "w4.jobs"):
+        (directory / name).write_bytes(b"")
+    assert seen(directory) == {"w1": True}
+
+
+def test_a_link_among_the_locks_is_refused(directory, join):
+    join("w1")
+    (directory / "w2.lock").symlink_to("/etc/passwd")
+    with pytest.raises(UnsafeHome):
+        list(members(directory))
+
+
+def test_an_unsafe_directory_is_refused(directory):
+    directory.mkdir()
+    directory.chmod(0o777)
+    with pytest.raises(UnsafeHome):
+        FilePresence(directory, make_info("w1"))
+
+
+def test_ids_are_never_used_twice(directory, join):
+    join("w1")
+    (directory / ".w2.lock.new").write_bytes(b"")
+    with pytest.raises(FileExistsError):
+        FilePresence(directory, make_info("w2"))
+
+
+def test_after_a_reboot_there_is_nothing_to_look_for(directory, monkeypatch):
+    def look(*_given, **_named):
+        raise AssertionError("processes are looked for")
+
+    monkeypatch.setattr(processes, "kill_all", look)
+    assert recover(directory, make_info("w1", boot_id="another")).clean
+
+
+def test_a_worker_of_another_machine_cannot_be_recovered_here(directory):
+    recovered = recover(directory, make_info("w1", boot_id="another", host="elsewhere"))
+    assert not recovered.clean
+    assert "elsewhere" in recovered.why
+
+
+def test_where_processes_cannot_be_seen_a_held_lock_decides(directory, join, monkeypatch):
+    monkeypatch.setattr(processes, "visible", lambda: False)
+    member = join("w1")
+    recovered = recover(directory, make_info("w1"))
+    assert not recovered.clean
+    assert "cannot be looked for" in recovered.why
+    die(member)
+    assert recover(directory, make_info("w1")).clean
+
+
+def test_a_lock_that_stays_held_by_what_cannot_be_found_is_told(directory, join, monkeypatch):
+    monkeypatch.setattr(presence, "ORPHAN_WAIT", 0.05)
+    member = join("w1")
+    inherited = os.dup(member.jobs_fd)
+    die(member)
+    try:
+        recovered = recover(directory, make_info("w1"))
+        assert not recovered.clean
+        assert "holds the jobs lock" in recovered.why
+    finally:
+        os.close(inherited)
+    assert recover(directory, make_info("w1")).clean
+
+
+def test_recovery_never_ends_itself(directory):
+    """A reaper that was started from within a job of the dead worker carries its name."""
+    script = (
+        "import sys; from pathlib import Path; from jobq.presence import recover; from jobq.testing import make_info;"
+        "print(recover(Path(sys.argv[1]), make_info('w1')).clean)"
+    )
+    environ = os.environ | {"JOBQ_WORKER": "w1"}
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(directory)], env=environ, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("True\n", 0)
