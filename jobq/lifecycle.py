@@ -72,7 +72,7 @@ def lost(claim: Claim, *, now: datetime, counted: bool, max_losses: int) -> Chan
     losses = job.losses + counted
     fields = _back(job) | {"losses": losses}
     reason = "the worker was gone"
-    if job.on_lost == "dead" and counted:
+    if job.on_lost == "dead":
         reason = "its worker died while it ran, and on_lost is dead"
     elif counted and losses >= max_losses:
         reason = f"its worker died while it ran, {losses} times in a row"

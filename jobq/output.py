@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TAIL_LIMIT = 2048
-_HEADER = 8
+_NUMBER = 8
+_HEADER = 3 * _NUMBER
+"""A ring begins with its size, how many bytes were ever announced to be written to it, and how many were."""
 _CHUNK = 1 << 16
 
 
@@ -90,10 +92,11 @@ class Capture:
         total = self._ring_total + len(data)
         data = data[-self._ring_size :]
         start = (total - len(data)) % self._ring_size
+        os.pwrite(self._ring, self._ring_size.to_bytes(_NUMBER, "big") + total.to_bytes(_NUMBER, "big"), 0)
         first = data[: self._ring_size - start]
         _pwrite_all(self._ring, first, _HEADER + start)
         _pwrite_all(self._ring, data[len(first) :], _HEADER)
-        os.pwrite(self._ring, total.to_bytes(_HEADER, "big"), 0)
+        os.pwrite(self._ring, total.to_bytes(_NUMBER, "big"), 2 * _NUMBER)
         self._ring_total = total
 
 
@@ -134,19 +137,21 @@ class Reading:
             os.close(descriptor)
 
     def _read_ring(self, descriptor: int) -> Iterator[bytes]:
-        total = int.from_bytes(os.pread(descriptor, _HEADER, 0), "big")
-        size = max(os.fstat(descriptor).st_size - _HEADER, 1)
-        oldest = max(0, total - size)
-        if oldest > self._ring_position:
-            yield f"\n[jobq: {oldest - self._ring_position} bytes left out]\n".encode()
-            self._ring_position = oldest
-        while self._ring_position < total:
+        size, _, written = _ring_header(descriptor)
+        while self._ring_position < written:
             start = self._ring_position % size
-            piece = os.pread(descriptor, min(_CHUNK, size - start, total - self._ring_position), _HEADER + start)
-            if not piece:
+            wanted = min(_CHUNK, size - start, written - self._ring_position)
+            piece = os.pread(descriptor, wanted, _HEADER + start)
+            _, announced, _ = _ring_header(descriptor)
+            gone = min(announced - size, written) - self._ring_position
+            if gone > 0:  # the writer has overtaken: what was read may be half new
+                yield f"\n[jobq: {gone} bytes left out]\n".encode()
+                self._ring_position += gone
+            elif not piece:
                 return
-            self._ring_position += len(piece)
-            yield piece
+            else:
+                self._ring_position += len(piece)
+                yield piece
 
 
 def remove(home: Path, job_id: str) -> None:
@@ -167,6 +172,13 @@ def _path(home: Path, job_id: str, run: int) -> Path:
 
 def _ring_path(head: Path) -> Path:
     return head.with_name(head.name + ".ring")
+
+
+def _ring_header(ring: int) -> tuple[int, int, int]:
+    """The size of a ring, how many bytes were announced to be written to it, and how many are."""
+    header = os.pread(ring, _HEADER, 0)
+    size, announced, written = (header[start : start + _NUMBER] for start in range(0, _HEADER, _NUMBER))
+    return int.from_bytes(size, "big"), int.from_bytes(announced, "big"), int.from_bytes(written, "big")
 
 
 def _pwrite_all(descriptor: int, data: bytes, offset: int) -> None:

@@ -366,7 +366,7 @@ class Store(ABC):
 
     @abstractmethod
     def lost(self, *, now: datetime) -> list[tuple[WorkerInfo, list[Claim]]]:
-        """The members that are gone without having left and what they still hold, the oldest first."""
+        """The members that are gone and what they still hold, the oldest first; also those that hold nothing."""
 
     @abstractmethod
     def forget(self, worker: WorkerInfo) -> None:

@@ -66,7 +66,9 @@ def parse_instant(field: str, value: object) -> datetime:
 
 
 def parse_at(field: str, value: str, now: datetime) -> datetime:
-    """What a person means by `03:00`, `tomorrow 03:00` (local time) or an RFC 3339 instant; never a past clock time.
+    """What a person means by `03:00`, `tomorrow 03:00` (local time) or an RFC 3339 instant.
+
+    A time alone is the next such one; `today` and RFC 3339 are taken as they are, past or not.
 
     Raises:
         InvalidInput: none of these.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobq.cli.base import Globals, Group, command, confirm, first_failure, show_json, with_globals
-from jobq.cli.selection import Selection, select, selection
+from jobq.cli.selection import Selection, exact_job, find, select, selection
 from jobq.cli.text import columns
 from jobq.errors import StoreUnavailable, WrongState
 from jobq.job import State
@@ -80,7 +81,7 @@ def retry_command(state: Globals, selection: Selection, **options: Any) -> int:
 def delete_command(state: Globals, selection: Selection, **options: Any) -> int:
     """Delete jobs, whatever their state, with their output. A running one is refused: cancel it first."""
     selection = _in_states(selection, *(set(State) - {State.PROCESSING}))
-    return _change(state, selection, "delete", lambda job: state.queue.delete(job.id), list, **options)
+    return _change(state, selection, "delete", _delete(state), list, **options)
 
 
 @command("prune", short_help="Delete jobs that ended long ago.")
@@ -165,8 +166,7 @@ def dlq_retry(state: Globals, selection: Selection, everything: bool, **options:
 def dlq_purge(state: Globals, selection: Selection, everything: bool, **options: Any) -> int:
     """Delete dead jobs and their output."""
     selection = _dead_only(selection, everything)
-    purge = _only_dead("purge", lambda job: state.queue.delete(job.id))
-    return _change(state, selection, "purge", purge, list, **options)
+    return _change(state, selection, "purge", _only_dead("purge", _delete(state)), list, **options)
 
 
 def _change(
@@ -188,30 +188,34 @@ def _change(
     """
     if chosen.nothing:
         raise click.UsageError("say which jobs: ids, or conditions as --state")
-    jobs, code = select(state, chosen, whole_ids=True)
     if dry_run:
+        jobs, code = select(state, chosen, whole_ids=True)
         state.note(f"would {verb} {_jobs(len(jobs))}")
         click.echo("".join(f"{job.id}\n" for job in jobs), nl=False)
         return code
-    if not chosen.ids:
-        if not jobs:
+    if chosen.ids:
+        look_ups = [functools.partial(exact_job, state, job_id) for job_id in chosen.ids]
+    else:
+        found = list(find(state, chosen))
+        if not found:
             state.note("no jobs are selected")
-            return code
-        confirm(f"{verb.capitalize()} {_jobs(len(jobs))}?", yes=yes)
+            return 0
+        confirm(f"{verb.capitalize()} {_jobs(len(found))}?", yes=yes)
+        look_ups = [functools.partial(_itself, job) for job in found]
     changed: list[Job] = []
+    records: list[Job] = []
 
-    def one(job: Job) -> None:
+    def one(look_up: Callable[[], Job]) -> None:
+        job = look_up()
         after = act(job)
-        if after is None or (verb == "retry" and after.rev == job.rev):
+        if after is None or after.rev == job.rev:
             state.note(f"Job {job.id} is {job.state} already")
-            after = job
         else:
             changed.append(after)
-        records.append(after)
+        records.append(after or job)
 
-    records: list[Job] = []
-    code = first_failure([lambda job=job: one(job) for job in jobs]) or code  # type: ignore[misc]
-    code = first_failure([lambda: changed.__setitem__(slice(None), finish(changed))]) or code
+    code = first_failure(functools.partial(one, look_up) for look_up in look_ups)
+    code = code or first_failure([lambda: changed.__setitem__(slice(None), finish(changed))])
     if as_json:
         latest = {job.id: job for job in changed}
         show_json([latest.get(job.id, job).full_record() for job in records])
@@ -222,6 +226,10 @@ def _change(
             told = f" ({job.state})" if verb == "retry" else ""
             state.note(f"Job {job.id} {_PAST[verb]}{told}")
     return code
+
+
+def _itself(job: Job) -> Job:
+    return job
 
 
 def _in_states(chosen: Selection, *states: State) -> Selection:
@@ -250,6 +258,10 @@ def _only_dead(verb: str, act: Callable[[Job], Job | None]) -> Callable[[Job], J
 
 def _retry(state: Globals) -> Callable[[Job], Job | None]:
     return lambda job: state.queue.retry(job.id)
+
+
+def _delete(state: Globals) -> Callable[[Job], Job | None]:
+    return lambda job: state.queue.delete(job.id)
 
 
 def _dead_row(job: Job) -> list[str]:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from jobq.errors import StoreError
 from jobq_json.kept import Kept, of_line
-from jobq_json.lines import job_of
+from jobq_json.lines import job_of, sound
 from jobq_json.manifest import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from jobq_json.directory import Directory
     from jobq_json.manifest import Section
     from jobq_json.view import View
 
@@ -24,11 +25,32 @@ class Damaged(Protocol):
         """The line at `offset` of `file`, in this section of the sorted run."""
 
 
-def check(view: View) -> list[str]:
+def check(directory: Directory, view: View) -> list[str]:
     """What is wrong with the store, one sentence each.
 
-    Every line of the sorted run and of the archive is parsed, and all jobs are counted again. What the journal has
-    wrong was found when the view was made.
+    Raises:
+        FileNotFoundError: the generation is over.
+    """
+    wrong, counted = examine(view)
+    told = {(queue, state): n for queue, states in view.counts.items() for state, n in states.items() if n}
+    wrong.extend(
+        f"{NAME} counts {told.get(key, 0)} {key[1]} jobs in queue {key[0]}, but {counted[key]} are there"
+        for key in sorted(told.keys() | counted.keys())
+        if told.get(key, 0) != counted[key]
+    )
+    for name in view.manifest.damaged_files:
+        if directory.has(name):
+            wrong.append(
+                f"damaged records were set aside before, in {directory.path / name}; remove it when done with it"
+            )
+    return wrong
+
+
+def examine(view: View) -> tuple[list[str], Counter[tuple[str, str]]]:
+    """Parse every line of the sorted run and of the archive.
+
+    Returns:
+        What is wrong, one sentence each; and the number of jobs by queue and state.
 
     Raises:
         FileNotFoundError: the generation is over.
@@ -36,6 +58,9 @@ def check(view: View) -> list[str]:
     wrong: list[str] = []
     counted: Counter[tuple[str, str]] = Counter()
     seen: set[str] = set()
+    known = len(view.damaged_lines)
+    if known:
+        wrong.append(f"{view.journal.path.name}: {known} damaged records were set aside")
 
     def damaged(file: str, offset: int, line: bytes, section: Section | None = None) -> None:
         view.note_damage(file, offset, line, section)
@@ -52,24 +77,16 @@ def check(view: View) -> list[str]:
             note(kept, view.journal.path.name)
     for section in view.manifest.sections:
         _check_section(view, section, damaged, note, wrong)
+    footer = view.run.line(view.end)[0]
+    if footer and not sound(footer):
+        wrong.append(f"{view.run.name}: its last line is damaged; the store could not be repaired from it")
     try:
         for name, kept in view.archive.oldest_first(damaged):
             if kept.id not in view.delta:
                 note(kept, name)
     except StoreError as error:
         wrong.append(str(error))
-    if view.damaged_lines and not wrong:
-        wrong.append(f"{len(view.damaged_lines)} damaged records were set aside")
-    if view.manifest.damaged:
-        names = ", ".join(view.manifest.damaged_files)
-        wrong.append(f"{view.manifest.damaged} damaged records were set aside before, in {names}")
-    told = {(queue, state): n for queue, states in view.counts.items() for state, n in states.items() if n}
-    wrong.extend(
-        f"{NAME} counts {told.get(key, 0)} {key[1]} jobs in queue {key[0]}, but {counted[key]} are there"
-        for key in sorted(told.keys() | counted.keys())
-        if told.get(key, 0) != counted[key]
-    )
-    return wrong
+    return wrong, counted
 
 
 def _check_section(

@@ -141,7 +141,8 @@ class _Generation:
         for job in finished:
             self._archived[job.id] = appender.append(job.line)
         appender.finish()
-        damaged_files = old.damaged_files
+        damaged_files = tuple(name for name in old.damaged_files if self._directory.has(name))
+        damaged = view.damaged if damaged_files else len(view.damaged_lines)  # removed: somebody has seen to them
         if view.damaged_lines:
             name = f"damaged-{self._generation}.jsonl"
             self._directory.write(name, [b"".join(line + b"\n" for line in view.damaged_lines)])
@@ -155,7 +156,7 @@ class _Generation:
             paused=dict(view.paused),
             archive=tuple(appender.segments),
             next_segment=appender.next_segment,
-            damaged=view.damaged,
+            damaged=damaged,
             damaged_files=damaged_files,
             sections=tuple(self._run.sections),
         )

@@ -75,6 +75,10 @@ class Directory:
         with open(self.open(name), "rb") as file:
             return file.read()
 
+    def has(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+        return os.path.lexists(self.path / name)
+
     def open(self, name: str) -> int:
         """A descriptor to read a file through.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jobq.errors import NewerFormat, StoreError, StoreUnreadable
 from jobq_json import manifest as manifests
-from jobq_json.checking import check
+from jobq_json.checking import examine
 from jobq_json.compaction import compact_locked
 from jobq_json.directory import check_header
 from jobq_json.journal import Journal
@@ -45,8 +45,11 @@ def repair(directory: Directory, *, now: datetime, warn: Callable[[str], None]) 
         if current is None:
             return done
         view = View(directory, current, Journal(directory, current), warn)
-        check(view)
+        counted = examine(view)[1]
         if view.damaged_lines:
+            view.counts = {queue: {} for queue, _ in counted}
+            for (queue, state), number in counted.items():
+                view.counts[queue][state] = number
             compact_locked(directory, view, now=now)
             done.append(f"{len(view.damaged_lines)} damaged records were set aside in a file of their own")
         view.journal.close()

@@ -252,7 +252,7 @@ class JsonStore(Store):
     def check(self) -> list[str]:
         from jobq_json.checking import check
 
-        return self._asked(check, [])
+        return self._asked(lambda view: check(self._directory, view), [])
 
     def repair(self) -> list[str]:
         """Make the store usable again: rebuild a missing or damaged manifest, set damaged records aside.

@@ -115,7 +115,9 @@ class View:
         self._damaged_places.add((file, offset))
         self.damaged_lines.append(line)
         self._warn(f"a record in {file} is damaged (at byte {offset}) and set aside; `jobq doctor` tells more")
-        if section is not None:
+        if file in self.archive.segments:
+            self.archived.setdefault(file, set()).add(offset)
+        elif section is not None and offset not in self.touched:
             self.touched.append(offset)
             self._count(section.lane.queue, section.state, -1)
             if section.state == PENDING:

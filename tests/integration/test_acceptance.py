@@ -194,7 +194,7 @@ def test_worker_stop_from_another_terminal_the_running_job_finishes_and_nothing_
     eventually(lambda: jobq.state(running) == "processing")
     answer = jobq("worker", "stop")
     assert f"Sent SIGTERM to worker {worker.pid}" in answer.stderr
-    eventually(lambda: jobq("status", "--json").json["workers"][0]["state"] == "draining")
+    eventually(lambda: [info["state"] for info in jobq("status", "--json").json["workers"]] == ["draining"])
     later = jobq.add("--", "true")
     gate.touch()
     assert worker.wait(30) == 0

@@ -47,7 +47,7 @@ def test_with_several_ids_each_is_tried_and_the_code_is_the_first_failures(jobq,
     answer = jobq("cancel", "pending", "nosuch", "done", "failed", code=3)
     assert "nosuch" in answer.stderr
     assert jobq.state("failed") == jobq.state("pending") == "cancelled"
-    jobq("cancel", "done", "nosuch", code=3)
+    jobq("cancel", "done", "nosuch", code=4)
 
 
 def test_cancel_of_a_running_job_returns_when_its_processes_are_gone(jobq, start_worker, eventually, tmp_path):

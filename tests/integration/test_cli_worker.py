@@ -39,6 +39,11 @@ def alive(pid):
         return False
 
 
+def draining(jobq):
+    """Whether a worker says that it drains."""
+    return any(info["state"] == "draining" for info in jobq("worker", "list", "--json").json)
+
+
 def test_detach_returns_when_the_worker_has_joined_and_its_log_can_be_read(jobq):
     answer = jobq("worker", "start", "--detach", "--name", "back")
     try:
@@ -82,7 +87,7 @@ def test_what_signals_make_of_a_worker_and_its_running_job(
     job_id = blocked.add()
     for number in signals:
         worker.send_signal(number)
-        eventually(lambda: worker.poll() is not None or jobq("worker", "list", "--json").json[0]["state"] == "draining")
+        eventually(lambda: worker.poll() is not None or draining(jobq))
     if state == "completed":
         assert worker.poll() is None
         blocked.release()
@@ -97,7 +102,7 @@ def test_a_third_ctrl_c_kills_a_job_that_ignores_term(jobq, start_worker, blocke
     job_id = blocked.add(prefix=blocked.ignoring)
     for _ in range(3):
         worker.send_signal(signal.SIGINT)
-        eventually(lambda: worker.poll() is not None or jobq("worker", "list", "--json").json[0]["state"] == "draining")
+        eventually(lambda: worker.poll() is not None or draining(jobq))
     assert worker.wait(30) == 130
     assert jobq.job(job_id)["state"] == "pending"
     assert not any(map(alive, blocked.pids))
@@ -142,7 +147,7 @@ def test_a_worker_killed_while_draining_costs_its_job_nothing(jobq, start_worker
     worker = start_worker()
     job_id = blocked.add()
     worker.send_signal(signal.SIGTERM)
-    eventually(lambda: jobq("worker", "list", "--json").json[0]["state"] == "draining")
+    eventually(lambda: draining(jobq))
     worker.kill()
     worker.wait()
     start_worker("-q", "another")

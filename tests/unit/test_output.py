@@ -11,6 +11,7 @@ from jobq.errors import UnsafeHome
 from jobq.output import TAIL_LIMIT, Capture, Reading, remove
 
 LIMIT = 1000
+RING_HEADER = 24
 HALF = LIMIT // 2
 
 
@@ -75,7 +76,7 @@ def test_head_and_tail_are_kept_within_the_limit(home, capture, size, piece):
     assert kept(home) == expected(data), "as long as it is written"
     taken.close()
     assert kept(home) == expected(data)
-    assert sum(path.stat().st_size for path in files(home)) <= LIMIT + 8
+    assert sum(path.stat().st_size for path in files(home)) <= LIMIT + RING_HEADER
 
 
 @given(st.integers(1, 60), st.lists(st.binary(max_size=70), max_size=12))
@@ -249,3 +250,26 @@ def test_a_link_in_place_of_output_is_not_followed(home, capture, tmp_path):
     path.symlink_to(secret)
     with pytest.raises(UnsafeHome):
         kept(home)
+
+
+def test_a_reader_that_the_writer_overtakes_says_what_is_missing_and_shows_nothing_half_new(home, capture, monkeypatch):
+    data = numbered(20 * LIMIT)
+    taken = capture()
+    taken.write(data[: 2 * LIMIT])
+    reading = Reading(home, "x", 1)
+    b"".join(reading.read())
+    taken.write(data[2 * LIMIT : 2 * LIMIT + 100])
+    pread = os.pread
+
+    def slow(descriptor, length, offset):
+        piece = pread(descriptor, length, offset)
+        if offset >= RING_HEADER:
+            monkeypatch.setattr(os, "pread", pread)
+            taken.write(data[2 * LIMIT + 100 :])
+        return piece
+
+    monkeypatch.setattr(os, "pread", slow)
+    assert b"".join(reading.read()) == f"\n[jobq: {100} bytes left out]\n".encode()
+    later = b"".join(reading.read())
+    assert later.endswith(data[-HALF:])
+    taken.close()

@@ -6,9 +6,11 @@ import os
 import sys
 import textwrap
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from jobq import plugincache
 from jobq.errors import PluginError
 from jobq.plugincache import PluginCache
 from jobq.plugins import Plugins
@@ -307,15 +309,20 @@ class TestCache:
         home.mkdir(mode=0o700)
         return home
 
-    @staticmethod
-    def settle(site):
-        """Let the directory and its modules look as if they had last changed a while ago."""
-        for path in (*site.iterdir(), site):
-            os.utime(path, (time.time() - 60, time.time() - 60))
+    @pytest.fixture
+    def settle(self, site, monkeypatch):
+        """Lets a minute go by since the distributions, these and those of the environment, were put there."""
 
-    def test_what_was_found_is_remembered_and_nothing_imported_again(self, install, site, home):
+        def settle():
+            for path in (*site.iterdir(), site):
+                os.utime(path, (time.time() - 60, time.time() - 60))
+            monkeypatch.setattr(plugincache, "time", SimpleNamespace(time=lambda: time.time() + 60))
+
+        return settle
+
+    def test_what_was_found_is_remembered_and_nothing_imported_again(self, settle, install, site, home):
         module = install("acme", NOTIFIER, handlers=["resize"])
-        self.settle(site)
+        settle()
         before = Plugins(cache=PluginCache(home))
         del sys.modules[module]
         after = Plugins(cache=PluginCache(home))
@@ -332,9 +339,9 @@ class TestCache:
         assert PluginCache(home).load() is None
 
     @pytest.mark.parametrize("change", ["another distribution", "its module", "uninstalled"])
-    def test_a_change_is_seen(self, install, site, home, change):
+    def test_a_change_is_seen(self, settle, install, site, home, change):
         module = install("acme", COMMAND)
-        self.settle(site)
+        settle()
         Plugins(cache=PluginCache(home))
         assert PluginCache(home).load() is not None
         if change == "another distribution":
@@ -349,20 +356,20 @@ class TestCache:
         assert PluginCache(home).load() is None
 
     def test_files_beside_a_script_change_nothing_but_a_distribution_there_does(
-        self, install, home, tmp_path, monkeypatch
+        self, settle, install, home, tmp_path, monkeypatch
     ):
         beside = tmp_path / "beside"
         beside.mkdir()
         monkeypatch.syspath_prepend(beside)
-        self.settle(tmp_path)
+        settle()
         Plugins(cache=PluginCache(home))
         (beside / "data.txt").write_text("")
         assert PluginCache(home).load() is not None
         (beside / "x-1.dist-info").mkdir()
         assert PluginCache(home).load() is None
 
-    def test_a_damaged_or_foreign_cache_is_no_error(self, install, site, home):
-        self.settle(site)
+    def test_a_damaged_or_foreign_cache_is_no_error(self, settle, install, site, home):
+        settle()
         Plugins(cache=PluginCache(home))
         (path,) = (home / "cache").iterdir()
         good = path.read_text()
@@ -371,16 +378,18 @@ class TestCache:
             assert PluginCache(home).load() is None
             assert named(Plugins(cache=PluginCache(home)), "json").status == "ok"
 
-    def test_a_home_that_cannot_keep_it_costs_only_time(self, site, home):
-        self.settle(site)
+    def test_a_home_that_cannot_keep_it_costs_only_time(self, settle, site, home):
+        settle()
         (home / "cache").write_text("in the way")
         assert named(Plugins(cache=PluginCache(home)), "json").status == "ok"
 
-    def test_a_blocked_plugin_is_not_forgotten_and_a_failed_one_looked_at_anew(self, install, site, home, tmp_path):
+    def test_a_blocked_plugin_is_not_forgotten_and_a_failed_one_looked_at_anew(
+        self, settle, install, site, home, tmp_path
+    ):
         install("acme", STORE.format(name="acme"))
         flag = tmp_path / "works"
         install("moody", f"import os\nif not os.path.exists({str(flag)!r}): raise RuntimeError('not yet')\n" + COMMAND)
-        self.settle(site)
+        settle()
         Plugins(cache=PluginCache(home), blocked=["acme"])
         plugins = Plugins(cache=PluginCache(home))
         assert named(plugins, "acme").status == "ok"
@@ -391,10 +400,12 @@ class TestCache:
     @pytest.mark.parametrize(
         ("source", "use"), [(COMMAND, "commands"), (NOTIFIER, "notifiers"), (STORE.format(name="s"), "provider")]
     )
-    def test_one_that_fails_later_than_its_scan_fails_alone_too(self, install, site, home, tmp_path, source, use):
+    def test_one_that_fails_later_than_its_scan_fails_alone_too(
+        self, settle, install, site, home, tmp_path, source, use
+    ):
         flag = tmp_path / "gone"
         module = install("moody", f"import os\nif os.path.exists({str(flag)!r}): raise RuntimeError('gone')\n" + source)
-        self.settle(site)
+        settle()
         Plugins(cache=PluginCache(home))
         del sys.modules[module]
         flag.touch()

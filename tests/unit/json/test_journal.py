@@ -1,0 +1,164 @@
+"""The journal's end: torn, whole, damaged; read by those who write and those who only look."""
+
+import shutil
+
+import pytest
+
+from jobq.errors import JobqError, StoreUnreadable
+from jobq.store import Wanted
+from jobq.testing import START, make_info
+
+
+def recorded(kit):
+    """A store's journal of several records, and what is there after each: by the position where the record ends."""
+    store = kit.open()
+    kit.add(store, "one", "two")
+    path = kit.file("journal")
+    data = path.read_bytes()
+    after = {data.index(b"\n") + 1: [], len(data): kit.jobs(store)}
+    for act in (
+        lambda: kit.work(store),
+        lambda: store.delete([store.get("two")]),
+        lambda: kit.add(store, "three", payload={"x": '}\n"{"}'}, handler="h"),
+    ):
+        act()
+        after[path.stat().st_size] = kit.jobs(store)
+    store.close()
+    data = path.read_bytes()
+    claimed = data.index(b"\n", data.index(b'"op":"claim"')) + 1  # `work` made two records: the first of them
+    path.write_bytes(data[:claimed])
+    after[claimed] = kit.jobs(kit.open())
+    return data, after
+
+
+def test_a_journal_cut_anywhere_gives_its_longest_valid_prefix(kit):
+    journal, after = recorded(kit)
+    path = kit.file("journal")
+    header = min(after)
+    for size in range(len(journal) + 1):
+        path.write_bytes(journal[:size])
+        store = kit.open()
+        if size < header - 1:
+            with pytest.raises(StoreUnreadable):
+                kit.jobs(store)
+            with pytest.raises(StoreUnreadable):
+                kit.add(store, "more")
+        else:
+            whole = max(end for end in after if end <= size + 1)  # a record whole but for its line feed is whole
+            assert kit.jobs(store) == after[whole], size
+            kit.add(store, "more")
+            assert [job for job in kit.jobs(store) if job.id != "more"] == after[whole], size
+            assert store.check() == []
+        store.close()
+    assert kit.warned == []
+
+
+def test_what_stands_behind_the_last_line_is_cut_by_the_next_writer(kit):
+    store = kit.open()
+    kit.add(store, "one")
+    with kit.file("journal").open("ab") as file:
+        file.write(b'{"op":"add","sizes":[300],"jobs":[{"id":"torn"')
+    reader = kit.open()
+    assert [job.id for job in kit.jobs(reader)] == ["one"]
+    kit.add(store, "two")
+    assert [job.id for job in kit.jobs(reader)] == ["one", "two"]
+    assert b"torn" not in kit.file("journal").read_bytes()
+
+
+def test_zeros_at_the_end_are_torn(kit):
+    store = kit.open()
+    kit.add(store, "one")
+    with kit.file("journal").open("ab") as file:
+        file.write(bytes(5000))
+    kit.add(store, "two")
+    assert [job.id for job in kit.jobs(kit.open())] == ["one", "two"]
+    assert store.check() == []
+
+
+def test_a_damaged_last_record_gives_no_number_away_twice(kit):
+    store = kit.open()
+    kit.add(store, "one", "two")
+    kit.add(store, "three")
+    data = bytearray(kit.file("journal").read_bytes())
+    data[-40] ^= 1
+    kit.file("journal").write_bytes(data)
+    writer = kit.open()
+    kit.add(writer, "four")
+    view = kit.open()._look()
+    assert view.delta["four"].seq > view.delta["two"].seq + 1
+    assert view.damaged == 1
+
+
+def test_a_record_larger_than_what_is_read_at_once(kit):
+    store = kit.open()
+    names = [f"job-{n}" for n in range(2000)]
+    kit.add(store, *names, payload={"large": "x" * 5000}, handler="h")
+    assert kit.file("journal").stat().st_size > 8 << 20
+    reader = kit.open()
+    assert [job.id for job in kit.jobs(reader)] == names
+    kit.add(reader, "last")
+    assert reader.get("last").id == "last"
+
+
+def test_a_journal_that_became_shorter_is_read_anew(kit):
+    store = kit.open()
+    kit.add(store, "one")
+    size = kit.file("journal").stat().st_size
+    kit.add(store, "two")
+    reader = kit.open()
+    assert len(kit.jobs(reader)) == 2
+    with kit.file("journal").open("r+b") as file:
+        file.truncate(size)
+    assert [job.id for job in kit.jobs(reader)] == ["one"]
+
+
+def test_every_flipped_byte_is_noticed_and_nothing_false_is_shown(kit, tmp_path):
+    shown = kit.furnish()
+    exact = {repr(job) for job in shown}
+    essence = {job.id: (job.command, job.handler, job.payload, job.queue, job.priority) for job in shown}
+    whole = tmp_path / "whole"
+    shutil.copytree(kit.queue, whole)
+
+    def noticed():
+        store = kit.open()
+        try:
+            found = kit.jobs(store)
+            for job in found:
+                assert essence[job.id] == (job.command, job.handler, job.payload, job.queue, job.priority)
+            assert len({job.id for job in found}) == len(found)
+            if store.counts(now=START).damaged == 0:
+                assert exact.issuperset(map(repr, found))
+            store.next_due(Wanted(), now=START)
+            return bool(store.check())
+        except JobqError as error:
+            assert str(error)
+            return True
+        finally:
+            store.close()
+
+    assert not noticed()
+    for path in sorted(whole.glob("*.json*")):
+        data = path.read_bytes()
+        for place in range(len(data)):
+            flipped = bytearray(data)
+            flipped[place] ^= 0x01 if place % 2 else 0x20
+            (kit.queue / path.name).write_bytes(flipped)
+            torn = path.name.startswith("journal") and place == len(data) - 1  # the last line feed
+            assert noticed() != torn, (path.name, place)
+        (kit.queue / path.name).write_bytes(data)
+
+
+def test_a_flipped_byte_is_claimed_by_nobody(kit, tmp_path):
+    store = kit.open()
+    kit.add(store, "one", payload={"amount": 1000}, handler="pay")
+    kit.compact(store)
+    kit.add(store, "two", payload={"amount": 1000}, handler="pay")
+    for kind in ("jobs", "journal"):
+        data = kit.file(kind).read_bytes()
+        kit.file(kind).write_bytes(data.replace(b'"amount":1000', b'"amount":9000'))
+    reader = kit.open()
+    presence = reader.join(make_info())
+    assert reader.claim(presence, wanted=Wanted(), limit=5, now=START).claims == []
+    assert reader.counts(now=START).damaged == 2
+    assert reader.counts(now=START).states["pending"] == 0
+    presence.close()
