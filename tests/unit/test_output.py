@@ -263,7 +263,7 @@ def test_a_reader_that_the_writer_overtakes_says_what_is_missing_and_shows_nothi
 
     def slow(descriptor, length, offset):
         piece = pread(descriptor, length, offset)
-        if offset >= RING_HEADER:
+        if offset and os.readlink(f"/proc/self/fd/{descriptor}").endswith(".ring"):
             monkeypatch.setattr(os, "pread", pread)
             taken.write(data[2 * LIMIT + 100 :])
         return piece
