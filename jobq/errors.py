@@ -5,6 +5,7 @@ The exit codes are those of the command line (docs/reference.md, "Exit codes").
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -154,5 +155,7 @@ class WaitTimeout(JobqError):
 
 
 def _shown(value: object, limit: int = 80) -> str:
+    if isinstance(value, os.PathLike):
+        return str(value)  # one that was cut would say nothing
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -111,13 +111,23 @@ def carries(pid: int, *markers: bytes) -> bool:
         return False
 
 
-def holds(pid: int, pipe: int) -> bool:
-    """Whether the process has the pipe of this inode number open (False where that cannot be seen)."""
+def writes_to(pid: int, pipe: int) -> bool:
+    """Whether the process has the writing end of the pipe of this inode number (False where that cannot be seen)."""
     link = f"pipe:[{pipe}]"
     try:
-        return any(_link(f"/proc/{pid}/fd/{name}") == link for name in os.listdir(f"/proc/{pid}/fd"))
+        names = os.listdir(f"/proc/{pid}/fd")
     except OSError:
         return False
+    for name in names:
+        try:
+            if os.readlink(f"/proc/{pid}/fd/{name}") == link:
+                with open(f"/proc/{pid}/fdinfo/{name}", encoding="ascii") as file:
+                    flags = next(line for line in file if line.startswith("flags:")).split()[1]
+                if int(flags, 8) & os.O_ACCMODE == os.O_WRONLY:
+                    return True
+        except OSError:
+            continue
+    return False
 
 
 def carriers(marker: bytes) -> list[Process]:
@@ -158,13 +168,6 @@ def send(target: Process, number: signal.Signals) -> bool:
     finally:
         os.close(descriptor)
     return True
-
-
-def _link(path: str) -> str:
-    try:
-        return os.readlink(path)
-    except OSError:
-        return ""
 
 
 def kill_all(find: Callable[[], list[Process]], *, seconds: float) -> list[Process]:

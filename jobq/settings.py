@@ -294,7 +294,7 @@ def config_reader(path: Path) -> Callable[[], tuple[Mapping[str, Any], object]]:
         except FileNotFoundError:
             return {}, None
         except OSError as error:
-            raise InvalidInput("", str(path), f"cannot be read: {error.strerror}") from None
+            raise InvalidInput("", path, f"cannot be read: {error.strerror}") from None
         version = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
         if cached and cached[0][1] == version:
             return cached[0]
@@ -303,9 +303,9 @@ def config_reader(path: Path) -> Callable[[], tuple[Mapping[str, Any], object]]:
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidInput("", str(path), f"is no valid TOML: {error}") from None
+            raise InvalidInput("", path, f"is no valid TOML: {error}") from None
         except OSError as error:
-            raise InvalidInput("", str(path), f"cannot be read: {error.strerror}") from None
+            raise InvalidInput("", path, f"cannot be read: {error.strerror}") from None
         cached[:] = [(content, version)]
         return cached[0]
 

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from jobq.settings import Settings
 
-ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}")
-QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,63}")
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,127}")
+# Compiled when first used: most commands need none of them, or one.
+ID = r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}"
+QUEUE = r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,63}"
+NAME = r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,127}"
 MAX_DEPTH = 100
 META_LIMIT = 4096
-_CONDITION = re.compile(r"\d{1,3}-\d{1,3}|[A-Za-z_][\w.]*")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_CONDITION = r"\d{1,3}-\d{1,3}|[A-Za-z_][\w.]*"
 
 
 def loads(text: str | bytes) -> Any:
@@ -72,7 +72,7 @@ def check_json(field: str, value: object, depth: int = 0) -> None:
         InvalidInput: a type JSON has not, a number or text that others would misread, or nested too deep.
     """
     if isinstance(value, str):
-        if "\0" in value or _SURROGATE.search(value):
+        if "\0" in value or not _encodable(value):
             raise InvalidInput(field, value, "must not hold NUL or lone surrogates")
     elif value is None or isinstance(value, bool):
         return
@@ -163,9 +163,9 @@ def _exactly_one(spec: Mapping[Any, Any]) -> None:
         raise InvalidInput("command", spec.get("command"), f"or handler: exactly one of the two, not {what}")
 
 
-def _matching(pattern: re.Pattern[str], rule: str) -> Callable[[str, object], str]:
+def _matching(pattern: str, rule: str) -> Callable[[str, object], str]:
     def check(field: str, value: object) -> str:
-        if not isinstance(value, str) or not pattern.fullmatch(value):
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
             raise InvalidInput(field, value, rule)
         return value
 
@@ -264,7 +264,7 @@ def _conditions(field: str, value: object) -> tuple[str | int, ...]:
         raise InvalidInput(field, value, "must be a list")
     for condition in value:
         number = isinstance(condition, int) and not isinstance(condition, bool) and 0 <= condition <= 255
-        if not number and not (isinstance(condition, str) and _CONDITION.fullmatch(condition)):
+        if not number and not (isinstance(condition, str) and re.fullmatch(_CONDITION, condition)):
             raise InvalidInput(
                 field, condition, "must be an exit code, a range as 1-5, timeout, signal or the name of an exception"
             )
@@ -310,6 +310,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise InvalidInput(twice, found[twice], "comes twice in one object")
     return found
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
+    return True
 
 
 def _constant(name: str) -> Any:

@@ -13,10 +13,10 @@ from functools import lru_cache
 from jobq.errors import InvalidInput
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+")
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:\d\d)?", re.ASCII)
-_CLOCK = re.compile(r"(?:(today|tomorrow)\s+)?(\d{1,2}):(\d{2})(?::(\d{2}))?")
+_DURATION = r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+"
+_PART = r"(\d+(?:\.\d+)?)(ms|[smhdw])"
+_INSTANT = r"(?a)\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:\d\d)?"
+_CLOCK = r"(?:(today|tomorrow)\s+)?(\d{1,2}):(\d{2})(?::(\d{2}))?"
 MAX_DURATION = timedelta(days=36500)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -54,7 +54,7 @@ def parse_instant(field: str, value: object) -> datetime:
         InvalidInput: not a string, unparsable, naive, or outside of what can be stored.
     """
     rule = "must be an RFC 3339 time with an offset, as 2026-07-11T20:57:58Z"
-    if not isinstance(value, str) or not _INSTANT.fullmatch(value):
+    if not isinstance(value, str) or not re.fullmatch(_INSTANT, value):
         raise InvalidInput(field, value, rule)
     try:
         moment = datetime.fromisoformat(value.upper())
@@ -73,7 +73,7 @@ def parse_at(field: str, value: str, now: datetime) -> datetime:
     Raises:
         InvalidInput: none of these.
     """
-    match = _CLOCK.fullmatch(value.strip())
+    match = re.fullmatch(_CLOCK, value.strip())
     if match is None:
         return parse_instant(field, value)
     day, hour, minute, second = match.groups()
@@ -95,8 +95,8 @@ def parse_duration(field: str, value: str) -> timedelta:
         InvalidInput: none of these, negative, or longer than 100 years.
     """
     text = value.strip().replace(" ", "")
-    if _DURATION.fullmatch(text):
-        seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    if re.fullmatch(_DURATION, text):
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in re.findall(_PART, text))
     elif re.fullmatch(r"\d+(?:\.\d+)?", text):
         seconds = float(text)
     else:

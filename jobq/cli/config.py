@@ -231,7 +231,7 @@ def _read(path: Path) -> TOMLDocument:
     except FileNotFoundError:
         return tomlkit.document()
     except (ParseError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput("", str(path), f"is no valid TOML; mend it with an editor: {error}") from None
+        raise InvalidInput("", path, f"is no valid TOML; mend it with an editor: {error}") from None
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import os
 import re
-import shutil
 from datetime import timedelta
 from typing import IO, TYPE_CHECKING
 
@@ -17,17 +16,16 @@ if TYPE_CHECKING:
 
 # C0 but tab and newline, DEL, C1, bidi controls and marks, and what is not seen but hides or joins other text:
 # soft hyphen, zero-width and format characters, tags; and lone surrogates, which no encoding can write.
-_UNSAFE = re.compile(
+_UNSAFE = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff]"
 )
-_SECRET_NAME = re.compile(
-    r"password|passwd|passphrase|(^|_)pass(_|$)|_pwd(_|$)|(^|_)pw(_|$)|secret|token|credential|(^|_)auth(_|$)"
-    r"|(^|_)(api|access)?key(_|$)|private|cookie|dsn$",
-    re.IGNORECASE,
+_SECRETIVE = (
+    r"(?i)password|passwd|passphrase|(^|_)pass(_|$)|_pwd(_|$)|(^|_)pw(_|$)|secret|token|credential|(^|_)auth(_|$)"
+    r"|(^|_)(api|access)?key(_|$)|private|cookie|dsn$"
 )
-_URL_PASSWORD = re.compile(r"(://[^/\s:@]*:)[^/\s@]+(?=@)")
+_IN_URL = r"(://[^/\s:@]*:)[^/\s@]+(?=@)"
 _COLOURS = {
     "completed": "32",
     "processing": "36",
@@ -40,7 +38,7 @@ MASK = "***"
 
 def visible(text: str) -> str:
     """The text with everything that steers a terminal written as an escape: what you see is what is there."""
-    return _UNSAFE.sub(lambda match: _escape(match.group()), text)
+    return re.sub(_UNSAFE, lambda match: _escape(match.group()), text)
 
 
 def safe(text: str, stream: IO[str]) -> str:
@@ -109,7 +107,7 @@ def reason(job: Job) -> str:
 
 def masked(name: str, value: str) -> str:
     """The value of an environment variable as it may be shown: `***` in place of what looks like a secret."""
-    return MASK if _SECRET_NAME.search(name) else _URL_PASSWORD.sub(rf"\1{MASK}", value)
+    return MASK if re.search(_SECRETIVE, name) else re.sub(_IN_URL, rf"\1{MASK}", value)
 
 
 def width(text: str) -> int:
@@ -149,7 +147,9 @@ def columns(
     cells = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(width(row[index]) for row in cells) for index in range(len(cells[0]))]
     if flexible is not None and stream.isatty():
-        room = shutil.get_terminal_size().columns - sum(widths) - 2 * (len(widths) - 1) + widths[flexible]
+        from shutil import get_terminal_size
+
+        room = get_terminal_size().columns - sum(widths) - 2 * (len(widths) - 1) + widths[flexible]
         widths[flexible] = max(8, min(widths[flexible], room))
         for row in cells:
             row[flexible] = cut(row[flexible], widths[flexible])

@@ -56,17 +56,17 @@ class Orphans:
 
     def none(self) -> bool:
         """Whether this process has adopted nobody who lives (or has a child that is not of this package)."""
-        if not self._pids():
+        if not self.pids():
             return True
         self.reap()
-        return not self._pids()
+        return not self.pids()
 
     def reap(self) -> None:
         """Reap adopted processes of attempts that have died."""
         if not self.adopting:
             return
         with self._lock:
-            pids = self._pids()
+            pids = self.pids()
             if not pids:
                 self._known.clear()
                 self._dead_since.clear()
@@ -86,7 +86,10 @@ class Orphans:
         now = time.monotonic()
         return now - self._dead_since.setdefault(dead.identity, now) >= UNCLAIMED
 
-    def _pids(self) -> list[int]:
+    def pids(self) -> list[int]:
+        """The children of the first thread: what was adopted, and what others have started there."""
+        if not self.adopting:
+            return []
         try:
             with open(self._list, "rb") as file:
                 return [int(pid) for pid in file.read().split()]

@@ -1,7 +1,7 @@
 """The processes of one attempt: finding all of them, and ending them in two steps.
 
 A process belongs to an attempt if it is of its leader's session, carries the attempt's marker in its environment,
-holds its output pipe (looked for among descendants of this process only), or descends from one that does. What leaves
+writes to its output pipe (looked for among adopted processes only), or descends from one that does. What leaves
 the session, is let go of, clears its environment and closes its output is not found. The leader is not reaped before its tree is gone, so that its session's number belongs to
 nobody else meanwhile.
 """
@@ -62,16 +62,21 @@ class Tree:
         for found in everyone.values():
             children.setdefault(found.parent, []).append(found.pid)
         line = _line(os.getpid(), everyone)
-        ours = set(_descendants(line[0], children=children))
+        adopted = self._orphans.pids()
+        orphans = {*adopted, *_descendants(*adopted, children=children)}
+        if self._orphans.adopting:
+            # The parent of one that is seen may be gone already, and so the line to this process be broken
+            lost = [found.pid for found in everyone.values() if found.parent not in everyone]
+            suspects = {*lost, *_descendants(line[0], *lost, children=children)}
+        else:
+            suspects = set(everyone)
         certain = [
             found.pid
             for found in everyone.values()
-            if found.pid not in line
-            and (
-                self.leader in (found.session, found.pid)
-                or found.identity in self._known
-                or self._is_marked(found, everyone, ours)
-            )
+            if self.leader in (found.session, found.pid)
+            or found.identity in self._known
+            or (found.pid in suspects and not found.dead and self._is_marked(found.pid))
+            or (found.pid in orphans and not found.dead and processes.writes_to(found.pid, self._pipe))
         ]
         members = {*certain, *_descendants(*certain, children=children)}.difference(self._spared, line)
         living = [everyone[pid] for pid in sorted(members) if not everyone[pid].dead]
@@ -80,16 +85,8 @@ class Tree:
         self._orphans.remember(living)
         return living
 
-    def _is_marked(self, found: Process, everyone: Collection[int], ours: Collection[int]) -> bool:
-        if found.dead:
-            return False
-        adopting = self._orphans.adopting
-        # The parent of one that is seen may be gone already, and so the line to this process be broken
-        if adopting and found.pid not in ours and found.parent in everyone:
-            return False
-        if self._markers and processes.carries(found.pid, *self._markers):
-            return True
-        return adopting and found.pid in ours and processes.holds(found.pid, self._pipe)
+    def _is_marked(self, pid: int) -> bool:
+        return bool(self._markers) and processes.carries(pid, *self._markers)
 
     def _is_follower(self, found: Process) -> bool:
         return found.pid != self.leader

@@ -60,6 +60,13 @@ class Kit:
     def jobs(store):
         return list(store.find(Query()))
 
+    @staticmethod
+    def overwrite(path, data):
+        """Give a file other content in place: to truncate it to nothing first would make the system sync it."""
+        with path.open("r+b") as file:
+            file.write(data)
+            file.truncate()
+
     def file(self, kind):
         """The one data file of a kind."""
         (path,) = self.queue.glob(f"{kind}-*.jsonl")

@@ -36,8 +36,8 @@ def test_a_journal_cut_anywhere_gives_its_longest_valid_prefix(kit):
     path = kit.file("journal")
     header = min(after)
     for size in range(len(journal) + 1):
-        path.write_bytes(journal[:size])
-        store = kit.open()
+        kit.overwrite(path, journal[:size])
+        store = kit.open(durability="normal")
         if size < header - 1:
             with pytest.raises(StoreUnreadable):
                 kit.jobs(store)
@@ -130,8 +130,7 @@ def test_every_flipped_byte_is_noticed_and_nothing_false_is_shown(kit, tmp_path)
                 assert exact.issuperset(map(repr, found))
             store.next_due(Wanted(), now=START)
             return bool(store.check())
-        except JobqError as error:
-            assert str(error)
+        except JobqError:
             return True
         finally:
             store.close()
@@ -142,10 +141,10 @@ def test_every_flipped_byte_is_noticed_and_nothing_false_is_shown(kit, tmp_path)
         for place in range(len(data)):
             flipped = bytearray(data)
             flipped[place] ^= 0x01 if place % 2 else 0x20
-            (kit.queue / path.name).write_bytes(flipped)
+            kit.overwrite(kit.queue / path.name, flipped)
             torn = path.name.startswith("journal") and place == len(data) - 1  # the last line feed
             assert noticed() != torn, (path.name, place)
-        (kit.queue / path.name).write_bytes(data)
+        kit.overwrite(kit.queue / path.name, data)
 
 
 def test_a_flipped_byte_is_claimed_by_nobody(kit, tmp_path):
