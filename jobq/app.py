@@ -79,8 +79,7 @@ class App:
         self._home_exists = self.home.exists()
         if store is not None:
             self.store = store
-        if executor is not None:
-            self.executor = executor
+        self._given_executor = executor
 
     @cached_property
     def plugins(self) -> Plugins:
@@ -148,7 +147,7 @@ class App:
         Raises:
             PluginError: nobody offers it.
         """
-        return self._made("executor", self.settings["executor"])  # type: ignore[no-any-return]
+        return self._given_executor or self._made("executor", self.settings["executor"])  # type: ignore[no-any-return]
 
     @cached_property
     def notifications(self) -> Notifications:
@@ -235,14 +234,20 @@ class App:
             self.home.create()
             self._home_exists = True
 
+    def close_executor(self) -> None:
+        """End what the executor keeps running; another one is made when it is next asked for."""
+        executor: Executor | None = self.__dict__.pop("executor", None)
+        if executor is not None:
+            executor.close()
+
     def close(self) -> None:
         """Free everything that was made."""
         made = self.__dict__
         if "notifications" in made:
             self.notifications.close()
-        for name in ("executor", "store"):
-            if name in made:
-                made.pop(name).close()
+        self.close_executor()
+        if "store" in made:
+            made.pop("store").close()
 
     def _made(self, kind: str, name: str, url: str = "") -> Any:
         provider = self.plugins.provider(kind, name)

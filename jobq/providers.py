@@ -42,7 +42,7 @@ class Provider(Generic[T]):
     Attributes:
         name: what settings and URLs say: `json`, `postgresql`. Lower case.
         summary: one line for `jobq plugins`.
-        make: makes it; called at most once per process. Heavy imports belong inside.
+        make: makes it; called when one is needed (an executor for each worker). Heavy imports belong inside.
     """
 
     name: str

@@ -153,7 +153,7 @@ class Worker:
             self._count_left()
             return self.summary
         finally:
-            self._app.executor.close()
+            self._app.close_executor()
             presence.close()
             self._wake.close()
 

@@ -414,5 +414,7 @@ def test_the_python_api_of_the_readme(jobq, queues):
         completed, dead = queue.run_until_empty(concurrency=2)
         assert (completed, dead) == (1, 0)
         assert queue.get(job.id).result["width"] == 10
+        queue.enqueue(handler="resize", payload={"width": 11})
+        assert queue.run_until_empty() == (1, 0)
     assert jobq("show", "--json", job.id).json["state"] == "completed"
     assert sys.modules["jobq"].__version__
