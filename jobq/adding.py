@@ -28,7 +28,10 @@ def prepare(app: App, specs: Iterable[object], *, allow_unknown_handler: bool) -
         DuplicateJob: an id comes twice.
     """
     now = app.clock.now()
-    directory = os.getcwd()
+    try:
+        directory = os.getcwd()
+    except FileNotFoundError:
+        raise InvalidInput("cwd", ".", "was removed: there is no directory for a job to run in; cd elsewhere") from None
     new: list[NewJob] = []
     many = not isinstance(specs, list) or len(specs) > 1
     for number, spec in enumerate(specs, 1):

@@ -39,6 +39,13 @@ def _warn(message: str) -> None:
     print(f"jobq: {message}", file=sys.stderr)  # noqa: T201 - where a program handed in nothing better
 
 
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # removed under the shell's feet: no `.jobq` is to be found there
+        return os.sep
+
+
 class App:
     """One process's jobq.
 
@@ -70,7 +77,7 @@ class App:
     ) -> None:
         if os.name != "posix":
             raise NotSupported("jobq needs Linux or macOS: it relies on their file locks and process groups")
-        self.home = locate(home, environ, os.getcwd())
+        self.home = locate(home, environ, _here())
         self.clock = clock or SystemClock()
         self.warn = warn
         self._flags = dict(flags or {})
@@ -147,7 +154,7 @@ class App:
         Raises:
             PluginError: nobody offers it.
         """
-        return self._given_executor or self._made("executor", self.settings["executor"])  # type: ignore[no-any-return]
+        return self._given_executor or self._made("executor", self.settings["executor"])
 
     @cached_property
     def notifications(self) -> Notifications:

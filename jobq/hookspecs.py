@@ -62,5 +62,7 @@ def jobq_notify(event: Event, settings: Settings) -> None:
 
     Called one event after the other, in the order of the changes that this process made; in a worker, in a thread of
     its own behind a queue of 10,000 events. Delivery is at most once. An implementation that raises is reported and
-    called again for the next event; one that takes over 5 seconds is reported and no longer called.
+    called again for the next event; one that takes over 5 seconds is reported and no longer called. A plugin with
+    options that `activate` it is told of nothing while none of them has a value. Files of its own belong below
+    `settings.home`.
     """

@@ -113,21 +113,11 @@ def carries(pid: int, *markers: bytes) -> bool:
 
 def writes_to(pid: int, pipe: int) -> bool:
     """Whether the process has the writing end of the pipe of this inode number (False where that cannot be seen)."""
-    link = f"pipe:[{pipe}]"
     try:
         names = os.listdir(f"/proc/{pid}/fd")
     except OSError:
         return False
-    for name in names:
-        try:
-            if os.readlink(f"/proc/{pid}/fd/{name}") == link:
-                with open(f"/proc/{pid}/fdinfo/{name}", encoding="ascii") as file:
-                    flags = next(line for line in file if line.startswith("flags:")).split()[1]
-                if int(flags, 8) & os.O_ACCMODE == os.O_WRONLY:
-                    return True
-        except OSError:
-            continue
-    return False
+    return any(_is_writing_end(pid, name, f"pipe:[{pipe}]") for name in names)
 
 
 def carriers(marker: bytes) -> list[Process]:
@@ -168,6 +158,17 @@ def send(target: Process, number: signal.Signals) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+def _is_writing_end(pid: int, descriptor: str, link: str) -> bool:
+    try:
+        if os.readlink(f"/proc/{pid}/fd/{descriptor}") != link:
+            return False
+        with open(f"/proc/{pid}/fdinfo/{descriptor}", encoding="ascii") as file:
+            flags = next((line.split()[1] for line in file if line.startswith("flags:")), "0")
+    except OSError:
+        return False
+    return int(flags, 8) & os.O_ACCMODE == os.O_WRONLY
 
 
 def kill_all(find: Callable[[], list[Process]], *, seconds: float) -> list[Process]:

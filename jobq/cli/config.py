@@ -173,7 +173,7 @@ def _option(found: Survey, key: str) -> Option:
 
 def _handler(key: str, value: str) -> str:
     name = key.removeprefix(_HANDLERS)
-    if not NAME.fullmatch(name):
+    if not re.fullmatch(NAME, name):
         raise InvalidInput(key, name, "is no name of a handler: letters, digits and _.:@-, at most 128")
     if not _TARGET.fullmatch(value):
         raise InvalidInput(key, value, "must be MODULE:FUNCTION")

@@ -79,7 +79,7 @@ class Kept:
         while kept._job is None and kept._before is not None and kept._change is not None:
             changes.append(kept._change)
             kept = kept._before
-        job = kept._job or job_of(kept._line or b"")  # noqa: SLF001 - of the same class
+        job = kept._job or job_of(kept._line or b"", checked=True)  # noqa: SLF001 - of the same class
         if job is None:
             raise StoreUnreadable(f"the record of job {self.id} is not one that this jobq understands")
         for change in reversed(changes):

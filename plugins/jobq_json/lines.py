@@ -61,9 +61,12 @@ def sound(line: bytes) -> bool:
     return line[-SUFFIX:] == b',"crc":"%08x"}' % crc32(memoryview(line)[:-SUFFIX])
 
 
-def parse(line: bytes) -> dict[str, Any] | None:
-    """The object of a line, without its checksum; None where the line is damaged or holds no object."""
-    if not sound(line):
+def parse(line: bytes, *, checked: bool = False) -> dict[str, Any] | None:
+    """The object of a line, without its checksum; None where the line is damaged or holds no object.
+
+    `checked`: the checksum was found right before.
+    """
+    if not checked and not sound(line):
         return None
     try:
         record, end = _scan(line.decode("ascii"), 0)
@@ -109,9 +112,9 @@ def head_of(line: bytes) -> Head | None:
         return None
 
 
-def job_of(line: bytes) -> Job | None:
-    """The job of a line; None where the line is damaged or holds no job."""
-    record = parse(line)
+def job_of(line: bytes, *, checked: bool = False) -> Job | None:
+    """The job of a line; None where the line is damaged or holds no job. `checked`: as in `parse`."""
+    record = parse(line, checked=checked)
     if record is None:
         return None
     record.pop("seq", None)

@@ -372,3 +372,20 @@ def test_json_is_alone_on_stdout_whatever_is_said_beside_it(jobq, config):
     for words in (("plugins", "--json"), ("handlers", "--json"), ("config", "list", "--json"), ("doctor", "--json")):
         answer = jobq(*words, code=None)
         assert json.loads(answer.out) is not None
+
+
+def test_a_working_directory_that_was_removed_is_no_fault_in_jobq(jobq):
+    command = """mkdir gone && cd gone && rmdir ../gone && exec "$@" """
+    for words, code in ((("status",), 0), (("plugins",), 0), (("add", "--", "true"), 1)):
+        full = ["/bin/sh", "-c", command, "sh", *jobq.command(*words)]
+        done = subprocess.run(
+            full,
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd=jobq.directory,
+            env=jobq.environ,
+            stdin=subprocess.DEVNULL,
+        )
+        assert done.returncode == code, done.stderr
+    assert "cwd: '.' was removed" in done.stderr

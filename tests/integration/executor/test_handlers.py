@@ -287,7 +287,8 @@ def test_what_is_dead_already_costs_nothing(lab):
     assert processes.process(dead) is None
 
 
-def test_a_thread_that_is_left_behind_keeps_nobody(lab):
+def test_a_thread_that_is_left_behind_keeps_nobody(lab, monkeypatch):
+    monkeypatch.setattr("jobq_subprocess.burial.DISMISSED_FOR", 0.1)
     child, _ = lab.handle("leaves", "thread").result
     assert lab.handle("about").result["pid"] == child
 

@@ -50,7 +50,8 @@ def shapes(*without):
 
 
 @shapes()
-def test_a_timeout_ends_the_tree(lab, adopts, gone, shape):
+def test_a_timeout_ends_the_tree(lab, adopts, monkeypatch, gone, shape):
+    monkeypatch.setattr("jobq_subprocess.supervision.PIPE_GRACE", 0.2)
     wait = "wait; " if "fork" not in shape else ""
     run = lab.start(f"{SHAPES[shape]}\n{wait}while :; do sleep 1000; done", timeout=0.5, grace=0.1)
     (pid,) = run.printed(1)
