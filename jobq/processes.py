@@ -160,17 +160,6 @@ def send(target: Process, number: signal.Signals) -> bool:
     return True
 
 
-def _is_writing_end(pid: int, descriptor: str, link: str) -> bool:
-    try:
-        if os.readlink(f"/proc/{pid}/fd/{descriptor}") != link:
-            return False
-        with open(f"/proc/{pid}/fdinfo/{descriptor}", encoding="ascii") as file:
-            flags = next((line.split()[1] for line in file if line.startswith("flags:")), "0")
-    except OSError:
-        return False
-    return int(flags, 8) & os.O_ACCMODE == os.O_WRONLY
-
-
 def kill_all(find: Callable[[], list[Process]], *, seconds: float) -> list[Process]:
     """KILL whatever `find` finds, again and again until it finds nothing; what is still found after `seconds`."""
     end = time.monotonic() + seconds
@@ -202,3 +191,14 @@ def await_end(target: Process, *, seconds: float) -> bool:
         return bool(poll.poll(seconds * 1000))
     finally:
         os.close(descriptor)
+
+
+def _is_writing_end(pid: int, descriptor: str, link: str) -> bool:
+    try:
+        if os.readlink(f"/proc/{pid}/fd/{descriptor}") != link:
+            return False
+        with open(f"/proc/{pid}/fdinfo/{descriptor}", encoding="ascii") as file:
+            flags = next((line.split()[1] for line in file if line.startswith("flags:")), "0")
+    except OSError:
+        return False
+    return int(flags, 8) & os.O_ACCMODE == os.O_WRONLY

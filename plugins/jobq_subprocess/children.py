@@ -18,6 +18,7 @@ from jobq.clock import Wake
 from jobq.executor import Kind, Outcome
 from jobq_subprocess import outcomes
 from jobq_subprocess.burial import Burial, end_leftovers
+from jobq_subprocess.command import abandon
 from jobq_subprocess.protocol import NOTHING, READY, Answer, greeting, request
 from jobq_subprocess.supervision import NOW
 from jobq_subprocess.warm import HandlerRun, WarmChild
@@ -129,7 +130,10 @@ class Children:
     def _loop(self) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())  # what is started here inherits the mask
         while not (self._closing and not self._runs):
-            self._step()
+            try:
+                self._step()
+            except Exception as error:  # a fault of this package costs attempts, never the worker
+                self._collapse(error)
         for child in tuple(self._children):
             self._bury(child)
         self._selector.close()
@@ -161,10 +165,29 @@ class Children:
                 self._inbox.popleft()()
         if self._deadlines:
             self._enforce_deadlines()
+        self._tell()
+
+    def _tell(self) -> None:
         over, self._over = self._over, []
         for run, outcome in over:
             self._runs.discard(run)
             run.ended(outcome)
+
+    def _collapse(self, error: Exception) -> None:
+        """Kill all children and fail their attempts; those that are being ended already still tell themselves."""
+        self._around.warn(f"the executor failed: {type(error).__name__}: {error}")
+        failed = Outcome(kind=Kind.FAILURE, reason=f"executor failed: {type(error).__name__}: {error}")
+        for child in tuple(self._children):
+            self._ignore(child)
+            if child.run is None or not child.run.ending:
+                self._children.discard(child)
+                abandon(child.process)
+                child.close()
+        for run in tuple(self._runs):
+            if not run.ending:
+                run.ending = True
+                self._end(run, failed)
+        self._tell()
 
     def _until_deadline(self) -> float | None:
         with self._lock:

@@ -12,6 +12,7 @@ import pytest
 
 from jobq import processes
 from jobq.executor import Kind
+from jobq_subprocess.warm import WarmChild
 
 
 def test_a_result(lab):
@@ -343,6 +344,28 @@ def test_a_machine_without_room_hands_jobs_back(lab, monkeypatch):
     outcome = lab.handle("nothing")
     assert outcome.kind is Kind.RELEASED
     assert outcome.delay > timedelta()
+
+
+def test_a_fault_of_the_executor_costs_attempts_only(lab, monkeypatch, gone, eventually):
+    told = []
+    object.__setattr__(lab.executor._around, "warn", told.append)
+    sleeping = lab.start(handler="sleeps")
+    child, _ = sleeping.printed(2)
+    hear = WarmChild.hear
+    faults = [ZeroDivisionError("a fault")]
+
+    def fail_once(self):
+        if faults:
+            raise faults.pop()
+        return hear(self)
+
+    monkeypatch.setattr(WarmChild, "hear", fail_once)
+    hurt = lab.handle("echo", 1)
+    assert (hurt.kind, hurt.reason) == (Kind.FAILURE, "executor failed: ZeroDivisionError: a fault")
+    assert sleeping.outcome.reason == hurt.reason
+    assert gone(child)
+    assert told == ["the executor failed: ZeroDivisionError: a fault"]
+    assert lab.handle("echo", 1).result == 1
 
 
 def test_a_child_ends_when_its_worker_is_gone(tmp_path, eventually, gone):
