@@ -6,12 +6,14 @@
 
 The files are created and locked under a temporary name, then renamed, so that they are never seen unlocked before
 the worker's death. Observers test them with shared locks and so never take one another for the owner. Liveness uses
-no clock: a suspended or stopped worker keeps its locks.
+no clock: a suspended or stopped worker keeps its locks. ID.json names the very lock file it belongs to: where it was
+copied along with a home, the original's worker is nobody's to recover.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
@@ -43,12 +45,14 @@ class FilePresence(Presence):
         self.id, self.host = info.id, info.host
         self._directory = directory
         self._lock_fd = _create_locked(directory / f"{info.id}.lock")
+        self._lock = _identity(os.fstat(self._lock_fd))
         self.jobs_fd: int | None = _create_locked(directory / f"{info.id}.jobs")
         self.report(info)
 
     def report(self, info: WorkerInfo) -> None:
         """Replace what is told of this worker."""
-        replace(self._directory / f"{self.id}.json", json.dumps(info.record()).encode(), durable=False)
+        record = info.record() | {"lock": self._lock}
+        replace(self._directory / f"{self.id}.json", json.dumps(record).encode(), durable=False)
 
     def close(self) -> None:
         """Leave: the files go, then the locks. What still holds the jobs lock keeps only a nameless file."""
@@ -164,15 +168,24 @@ def _held(path: Path) -> bool:
 
 
 def _read_info(directory: Path, worker_id: str) -> WorkerInfo | None:
+    """What a worker told of itself; in a copy of its home it never ran, on this boot or any other."""
     try:
         descriptor = open_private(directory / f"{worker_id}.json", os.O_RDONLY)
     except FileNotFoundError:
         return None
     with open(descriptor, "rb") as file:
         try:
-            return WorkerInfo.from_record(json.loads(file.read()))
-        except (ValueError, KeyError, TypeError):
+            record = json.loads(file.read())
+            info = WorkerInfo.from_record(record)
+            if record["lock"] == _identity(os.lstat(directory / f"{worker_id}.lock")):
+                return info
+            return dataclasses.replace(info, host=processes.host(), boot_id="")
+        except (ValueError, KeyError, TypeError, FileNotFoundError):
             return None
+
+
+def _identity(facts: os.stat_result) -> list[int]:
+    return [facts.st_dev, facts.st_ino]
 
 
 def _unlink_all(directory: Path, worker_id: str) -> None:

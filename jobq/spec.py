@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jobq.errors import InvalidInput
 from jobq.job import Job, new_id
 from jobq.store import NewJob
-from jobq.times import ceil_ms, duration_of, parse_instant
+from jobq.times import ceil_ms, duration_of, parse_instant, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -209,7 +209,7 @@ def _run_at(field: str, value: object) -> datetime:
 
 def _delay(field: str, value: object) -> timedelta:
     if isinstance(value, timedelta):
-        value = value.total_seconds()
+        value = seconds_of(value)
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
         raise InvalidInput(field, value, "must be a number of seconds")
     return duration_of(field, value, value)
@@ -218,7 +218,7 @@ def _delay(field: str, value: object) -> timedelta:
 def _timeout(field: str, value: object) -> timedelta | None:
     timeout = None if value is None else _delay(field, value)
     if timeout is not None and not timeout:
-        raise InvalidInput(field, value, "must be more than 0 (null: no timeout)")
+        raise InvalidInput(field, 0, "must be more than 0; without a timeout it is null, or none")
     return timeout
 
 

@@ -385,6 +385,16 @@ class Store(ABC):
     def check(self) -> list[str]:
         """What is wrong with the stored data, one sentence each; reads everything."""
 
+    def repair(self) -> list[str]:
+        """Make damaged data usable again, as far as that can be; what was done, one sentence each.
+
+        Nothing that can still be read is lost; what cannot is set aside, not deleted.
+
+        Raises:
+            StoreError: it cannot be mended.
+        """
+        return []
+
     @abstractmethod
     def close(self) -> None:
         """Free everything. The handle is not used again."""

@@ -158,13 +158,15 @@ def confirm(question: str, *, yes: bool) -> None:
     """Ask before much is changed; without a terminal nothing is asked, and `--yes` is needed.
 
     Raises:
-        click.UsageError: there is no terminal and no `--yes`.
+        InvalidInput: there is no terminal and no `--yes`.
         click.Abort: the answer was no.
     """
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} Say --yes where nobody can be asked.")
+        from jobq.errors import InvalidInput
+
+        raise InvalidInput("", question, "cannot be asked without a terminal; say --yes")
     click.confirm(question, abort=True, err=True)
 
 

@@ -191,7 +191,7 @@ def _store(app: App) -> tuple[list[str], str]:
     counts = app.store.counts(now=app.clock.now())
     if counts.damaged and not problems:
         problems.append(f"{counts.damaged} damaged records were set aside")
-    return problems, f"{app.store.url}, {sum(counts.states.values())} jobs"
+    return problems, f"{app.store.url}, jobs: {sum(counts.states.values())}"
 
 
 def _workers(app: App) -> tuple[list[str], str]:

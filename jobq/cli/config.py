@@ -60,6 +60,8 @@ def set_(state: Globals, key: str, value: str) -> None:
     else:
         option = _option(found, key)
         name, written = option.name, _written(option, value)
+        if name in ("store", "executor", "backoff"):
+            found.plugins.provider(name, value.partition(":")[0])
     state.app.create_home()
     with _editing(state.app.home.path) as document:
         _put(document, name, written, () if option is None else _spellings(option))

@@ -82,15 +82,19 @@ def handlers_command(state: Globals, as_json: bool) -> int:
 
 
 @command("doctor", short_help="Check that all is well.")
+@click.option("--repair", is_flag=True, help="Mend the store first, as far as that can be.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-def doctor_command(state: Globals, as_json: bool) -> int:
+def doctor_command(state: Globals, repair: bool, as_json: bool) -> int:
     """Check the home, settings, plugins, permissions, file system, space, clock, store and workers.
 
-    One line a check, `ok` or `problem`; changes nothing; exit code 5 when anything is not well.
+    One line a check, `ok` or `problem`; changes nothing without --repair; exit code 5 when anything is not well.
     """
     from jobq.cli.checks import checks
     from jobq.cli.survey import survey
 
+    if repair and state.app.home.exists():
+        for done in state.app.store.repair() or ["nothing was to be repaired"]:
+            state.note(done)
     found = survey(state)
     results = []
     try:

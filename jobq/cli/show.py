@@ -46,7 +46,7 @@ def _work(job: Job) -> Iterator[tuple[str, str]]:
     if job.payload:
         yield "payload", json.dumps(job.payload, ensure_ascii=False)
     yield "queue", job.queue + (f", priority {job.priority}" if job.priority else "")
-    losses = f", lost {job.losses} times" if job.losses else ""
+    losses = f", lost {job.losses} time{'s' if job.losses > 1 else ''}" if job.losses else ""
     yield "attempts", f"{job.attempts}/{job.max_attempts} failed{losses}"
     if job.tags:
         yield "tags", " ".join(job.tags)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jobq.store import NewJob
 
 _ARGV = "jobq.argv"
+_HINT = "To run a command, write -- before it: jobq add -- CMD [ARG]..."
 
 
 @command("enqueue", short_help="Enqueue jobs given as JSON.")
@@ -53,7 +54,7 @@ def enqueue_command(
             return
     new = state.queue.prepare(specs, allow_unknown_handler=allow_unknown_handler)
     jobs = _store(state, new, if_absent=if_absent)
-    _answer(state, jobs, as_json=as_json)
+    _answer(state, new, jobs, as_json=as_json)
 
 
 class AddCommand(Command):
@@ -64,7 +65,13 @@ class AddCommand(Command):
         if "--" in args:
             place = args.index("--")
             args, ctx.meta[_ARGV] = args[:place], args[place + 1 :]
-        return super().parse_args(ctx, args)
+        worded = any(not word.startswith("-") for word in args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if worded and _ARGV not in ctx.meta:
+                raise click.UsageError(f"{error.format_message()} {_HINT}", ctx) from None
+            raise
 
 
 @command("add", cls=AddCommand, short_help="Enqueue a command or a handler, in words.")
@@ -106,7 +113,7 @@ def add_command(state: Globals, words: tuple[str, ...], wait: bool, follow: bool
     spec = work | _fields(state, options, captured="command" in work)
     new = state.queue.prepare([spec], allow_unknown_handler=allow)
     jobs = _store(state, new, if_absent=if_absent)
-    _answer(state, jobs, as_json=as_json)
+    _answer(state, new, jobs, as_json=as_json)
     if options["at"] is not None:
         state.note(f"runs at {local_time(jobs[0].run_at)}")
     if not wait and not follow:
@@ -132,14 +139,17 @@ def _work(words: Sequence[str], argv: Sequence[str] | None, options: dict[str, A
     if argv is not None:
         return {"command": list(argv)}
     if len(words) > 2:
-        raise click.UsageError(f"to run a command write: jobq add -- {' '.join(words)}")
+        raise click.UsageError(f"a handler takes one payload. {_HINT}")
     spec: dict[str, Any] = {"handler": words[0]}
     if options["payload_file"] is not None:
         if len(words) == 2:
             raise click.UsageError("the payload is given twice")
         spec["payload"] = loads(read_input(options["payload_file"]))
     elif len(words) == 2:
-        spec["payload"] = loads(read_input("-") if words[1] == "-" else words[1])
+        try:
+            spec["payload"] = loads(read_input("-") if words[1] == "-" else words[1])
+        except InvalidInput as error:
+            raise click.UsageError(f"payload: {error}. {_HINT}") from None
     return spec
 
 
@@ -221,17 +231,21 @@ def _store(state: Globals, new: Sequence[NewJob], *, if_absent: bool) -> list[Jo
         return state.queue.store_new(new, if_absent=if_absent, progress=lambda done: bar.update(done - bar.pos))
 
 
-def _answer(state: Globals, jobs: Sequence[Job], *, as_json: bool) -> None:
+def _answer(state: Globals, new: Sequence[NewJob], jobs: Sequence[Job], *, as_json: bool) -> None:
     if as_json:
         records = [job.full_record() for job in jobs]
         show_json(records[0] if len(records) == 1 else records)
     else:
         click.echo("\n".join(job.id for job in jobs))
+    added = [job.created_at == item.job.created_at for item, job in zip(new, jobs, strict=True)]
     if len(jobs) > 100:
-        state.note(f"{len(jobs)} jobs enqueued")
+        there = f", {added.count(False)} exist already" if not all(added) else ""
+        state.note(f"{added.count(True)} jobs enqueued{there}")
     else:
-        for job in jobs:
-            state.note(f"Job {job.id} enqueued ({job.state})")
+        for job, is_new in zip(jobs, added, strict=True):
+            state.note(
+                f"Job {job.id} enqueued ({job.state})" if is_new else f"Job {job.id} exists already ({job.state})"
+            )
     _note_unserved(state, {job.queue for job in jobs})
 
 

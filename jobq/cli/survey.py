@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from jobq.cli.text import masked
 from jobq.errors import InvalidInput, JobqError, PluginError
 from jobq.plugins import Plugins
 from jobq.settings import KERNEL_OPTIONS, Settings, config_reader, shown
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from jobq.cli.base import Globals
     from jobq.handlers import Handler
     from jobq.providers import Option
-
-_PASSWORD = re.compile(r"(://[^/@:\s]*):[^/@\s]*@")
-_SECRET = re.compile(r"secret|password|token", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +32,12 @@ class Value:
     @property
     def text(self) -> str:
         """The value for people; passwords in URLs are `***`."""
-        return _PASSWORD.sub(r"\1:***@", shown(self.value))
+        return masked("", shown(self.value))
 
     @property
     def listed(self) -> str:
         """As `text`, and all of it masked where the setting's name says that it is a secret."""
-        return "***" if self.value is not None and _SECRET.search(self.option.name) else self.text
+        return self.text if self.value is None else masked(self.option.name, shown(self.value))
 
 
 @dataclass(slots=True)

@@ -85,7 +85,8 @@ def start(
             os.write(joined_fd, f"{info.id}\n".encode())
             os.close(joined_fd)
         served = "all queues" if info.queues is None else ", ".join(info.queues)
-        state.note(f"worker {info.name} (pid {info.pid}) serves {served}, {count} at once; Ctrl-C stops it")
+        stop = "Ctrl-C" if joined_fd is None else "`jobq worker stop`"
+        state.note(f"worker {info.name} (pid {info.pid}) serves {served}, {count} at once; {stop} stops it")
 
     summary = worker.run(joined)
     state.note(_told(summary))

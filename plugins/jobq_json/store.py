@@ -255,14 +255,6 @@ class JsonStore(Store):
         return self._asked(lambda view: check(self._directory, view), [])
 
     def repair(self) -> list[str]:
-        """Make the store usable again: rebuild a missing or damaged manifest, set damaged records aside.
-
-        Returns:
-            What was done, one sentence each.
-
-        Raises:
-            StoreError: it cannot be mended.
-        """
         from jobq_json.repairing import repair
 
         self._after_fork()

@@ -49,7 +49,7 @@ def claim(
     for item in ended:
         kept = view.delta.get(item.claim.job.id)
         if kept is None or not _holds(kept, item.claim):
-            if (item.claim.job.id, item.claim.run) not in unsure or kept is None or not _recorded(kept.job, item):
+            if (item.claim.job.id, item.claim.run) not in unsure or not _recorded(view, item):
                 refused.append(item.claim)
             continue
         change = item.change
@@ -101,10 +101,10 @@ def _holds(kept: Kept, held: Claim) -> bool:
     return kept.state == PROCESSING and kept.worker == held.worker and kept.job.run == held.run
 
 
-def _recorded(job: Job, item: Ended) -> bool:
+def _recorded(view: View, item: Ended) -> bool:
     """Whether this very end is recorded already."""
-    run = item.change.run
-    return run is not None and run in job.history and job.state is item.change.fields["state"]
+    found = view.locate((item.claim.job.id,)).get(item.claim.job.id)
+    return found is not None and item.change.run is not None and item.change.run in found[0].job.history
 
 
 def _entry(job_id: str, new: Change, place: Place) -> list[Any]:

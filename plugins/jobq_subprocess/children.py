@@ -18,7 +18,6 @@ from jobq.clock import Wake
 from jobq.executor import Kind, Outcome
 from jobq_subprocess import outcomes
 from jobq_subprocess.burial import Burial, end_leftovers
-from jobq_subprocess.command import abandon
 from jobq_subprocess.protocol import NOTHING, READY, Answer, greeting, request
 from jobq_subprocess.supervision import NOW
 from jobq_subprocess.warm import HandlerRun, WarmChild
@@ -174,19 +173,16 @@ class Children:
             run.ended(outcome)
 
     def _collapse(self, error: Exception) -> None:
-        """Kill all children and fail their attempts; those that are being ended already still tell themselves."""
-        self._around.warn(f"the executor failed: {type(error).__name__}: {error}")
-        failed = Outcome(kind=Kind.FAILURE, reason=f"executor failed: {type(error).__name__}: {error}")
+        """Kill all children, and their attempts with them, since what they have said may be lost."""
+        told = f"executor failed: {type(error).__name__}: {error}"
+        self._around.warn(told)
         for child in tuple(self._children):
-            self._ignore(child)
             if child.run is None or not child.run.ending:
-                self._children.discard(child)
-                abandon(child.process)
-                child.close()
+                self._bury(child)
         for run in tuple(self._runs):
-            if not run.ending:
-                run.ending = True
-                self._end(run, failed)
+            run.request.stop(NOW)
+            if run.child is None:
+                self._end(run, Outcome(kind=Kind.FAILURE, reason=told))
         self._tell()
 
     def _until_deadline(self) -> float | None:

@@ -66,7 +66,7 @@ class Tree:
         orphans = {*adopted, *_descendants(*adopted, children=children)}
         if self._orphans.adopting:
             # The parent of one that is seen may be gone already, and so the line to this process be broken
-            lost = [found.pid for found in everyone.values() if found.parent not in everyone]
+            lost = [found.pid for found in everyone.values() if found.parent and found.parent not in everyone]
             suspects = {*lost, *_descendants(line[0], *lost, children=children)}
         else:
             suspects = set(everyone)

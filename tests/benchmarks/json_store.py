@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import jobq_json
@@ -243,6 +244,11 @@ def add_singly(home: Path, kind: str, count: int, gate) -> None:
             sqlite_add(store, [each])
 
 
+def join_all(processes) -> None:
+    for each in processes:
+        each.join()
+
+
 def adding(root: Path) -> None:
     method = multiprocessing.get_context("spawn")
     for processes, goal in ((1, "> 4k"), (4, "> 5k")):
@@ -256,8 +262,13 @@ def adding(root: Path) -> None:
             for each in running:
                 each.start()
             gate.wait()
-            rates.append(rate(count * processes, lambda: [each.join() for each in running]))
+            rates.append(rate(count * processes, join_all, running))
         show(f"durable adds one by one, a second, {processes} processes", *(f"{rate:.0f}" for rate in rates), goal)
+
+
+def add_all(add, batches) -> None:
+    for batch in batches:
+        add(batch)
 
 
 def bulk(root: Path) -> None:
@@ -269,8 +280,8 @@ def bulk(root: Path) -> None:
         for turn in range(rounds):
             jobs = [job(f"bulk-{turn}-{number}" if own else None) for number in range(count)]
             batches = [jobs[start : start + 1000] for start in range(0, count, 1000)]
-            ours = max(ours, rate(count, lambda: [store.add(batch, now=NOW) for batch in batches]))
-            theirs = max(theirs, rate(count, lambda: [sqlite_add(connection, batch) for batch in batches]))
+            ours = max(ours, rate(count, add_all, partial(store.add, now=NOW), batches))
+            theirs = max(theirs, rate(count, add_all, partial(sqlite_add, connection), batches))
         label = "own ids" if own else "ids made by jobq"
         show(f"durable adds in thousands, a second, {label}", f"{ours:.0f}", f"{theirs:.0f}", "> 80k")
 

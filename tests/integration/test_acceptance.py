@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import pytest
 
-HANDLERS = '''
+HANDLERS = """
 import time
 
 
@@ -34,7 +34,7 @@ def busy(job, context):
 def chain(job, context):
     context.log.warning("enqueueing the next")
     return context.enqueue(handler="resize", payload={"width": 2}).id
-'''
+"""
 
 
 def install_handlers(jobq):

@@ -389,3 +389,24 @@ def test_a_working_directory_that_was_removed_is_no_fault_in_jobq(jobq):
         )
         assert done.returncode == code, done.stderr
     assert "cwd: '.' was removed" in done.stderr
+
+
+def test_doctor_repairs_a_store_whose_manifest_is_gone(jobq):
+    job_id = jobq("add", "--", "true").id
+    (jobq.home / "queue" / "queue.json").unlink()
+    refused = jobq("list", code=5)
+    assert "jobq doctor --repair" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    jobq("doctor", code=5)
+    jobq("doctor", "--repair")
+    assert [job["id"] for job in jobq("list", "--json").json] == [job_id]
+    assert "nothing was to be repaired" in jobq("doctor", "--repair").stderr
+
+
+def test_config_set_refuses_a_store_executor_or_backoff_that_nobody_offers(jobq):
+    for key, value in (("store", "mysql:"), ("executor", "docker"), ("backoff", "nix")):
+        refused = jobq("config", "set", key, value, code=6)
+        assert "there is: " in refused.stderr
+    jobq("config", "set", "store", "json:elsewhere")
+    jobq("add", "--", "true")
+    assert (jobq.home / "elsewhere" / "queue.json").exists()

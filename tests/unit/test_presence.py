@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -227,3 +228,20 @@ def test_recovery_never_ends_itself(directory):
         [sys.executable, "-c", script, str(directory)], env=environ, capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.returncode) == ("True\n", 0)
+
+
+def test_in_a_copy_of_a_home_nothing_of_the_original_is_recovered(tmp_path, directory, join):
+    join("w1")
+    marked = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={"JOBQ_WORKER": "w1"})
+    try:
+        copy = tmp_path / "copy"
+        shutil.copytree(directory, copy)
+        ((info, alive),) = members(copy)
+        assert not alive
+        assert recover(copy, info).clean
+        assert info.boot_id != processes.boot_id(), "a loss there must count nothing"
+        assert marked.poll() is None
+        assert seen(directory) == {"w1": True}
+    finally:
+        marked.kill()
+        marked.communicate()

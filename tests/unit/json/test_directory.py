@@ -1,0 +1,243 @@
+"""The store's directory: who may be there, what is refused, and that looking creates nothing."""
+
+import fcntl
+import os
+import socket
+import stat
+
+import pytest
+
+from jobq.errors import JobNotFound, NotSupported, StoreError, StoreLocked, StoreUnreadable, UnsafeHome
+from jobq.store import Query, Wanted
+from jobq.testing import START
+from jobq_json import directory
+
+
+def test_looking_at_nothing_finds_nothing_and_creates_nothing(kit):
+    store = kit.open()
+    assert kit.jobs(store) == []
+    assert store.counts(now=START).queues == {}
+    assert store.next_due(Wanted(), now=START) is None
+    assert store.lost(now=START) == []
+    assert store.workers() == []
+    assert store.check() == []
+    assert store.delete([]) == []
+    with pytest.raises(JobNotFound):
+        store.get("one")
+    assert not kit.queue.exists()
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o077, 0o777])
+def test_files_are_private_whatever_the_umask(kit, mask):
+    before = os.umask(mask)
+    try:
+        store = kit.open()
+        kit.add(store, "one", "two")
+        kit.work(store)
+        kit.compact(store)
+        kit.add(store, "three")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(kit.queue.stat().st_mode) == 0o700
+    for path in kit.queue.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path.name
+
+
+def plant_link(path, victim):
+    path.symlink_to(victim)
+
+
+def plant_fifo(path, victim):
+    os.mkfifo(path, 0o600)
+
+
+def plant_directory(path, victim):
+    path.mkdir()
+
+
+def plant_socket(path, victim):
+    here = os.getcwd()
+    os.chdir(path.parent)  # the names of sockets must be short
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(path.name)
+    os.chdir(here)
+
+
+@pytest.mark.parametrize("plant", [plant_link, plant_fifo, plant_directory, plant_socket])
+@pytest.mark.parametrize(
+    "name", ["queue.json", "jobs-2.jsonl", "journal-2.jsonl", "done-1.jsonl", "queue.lock", "compact.lock", "bell"]
+)
+def test_what_is_no_file_of_ours_is_refused_and_untouched(kit, tmp_path, name, plant):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    store = kit.open()
+    kit.add(store, "one", "two")
+    kit.work(store)
+    kit.compact(store)
+    store.close()
+    path = kit.queue / name
+    path.unlink()
+    plant(path, victim)
+    store = kit.open()
+    trouble = []
+    for act in (
+        lambda: store.add([], now=START),
+        lambda: kit.add(store, "three"),
+        lambda: kit.jobs(store),
+        store.check,
+    ):
+        try:
+            act()
+        except StoreError as error:
+            trouble.append(str(error))
+    try:
+        kit.compact(store)
+    except StoreError as error:
+        trouble.append(str(error))
+    if name != "bell":  # who rings it does without
+        assert trouble
+    assert victim.read_bytes() == b"precious"
+
+
+def test_a_directory_open_to_others_is_refused(kit):
+    store = kit.open()
+    kit.add(store, "one")
+    kit.queue.chmod(0o750)
+    with pytest.raises(UnsafeHome, match="chmod 700"):
+        kit.jobs(kit.open())
+    with pytest.raises(UnsafeHome, match="chmod 700"):
+        kit.add(kit.open(), "two")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_what_belongs_to_somebody_else_is_refused(kit):
+    store = kit.open()
+    kit.add(store, "one")
+    os.chown(kit.file("journal"), 65534, 65534)
+    with pytest.raises(UnsafeHome, match="65534"):
+        kit.jobs(kit.open())
+
+
+@pytest.mark.parametrize("name", ["jobs-1.jsonl", "journal-1.jsonl"])
+def test_data_without_a_manifest_is_no_empty_queue(kit, name):
+    store = kit.open()
+    kit.add(store, "one")
+    kit.compact(store)
+    kit.add(store, "two")
+    store.close()
+    (kit.queue / "queue.json").unlink()
+    for act in (kit.jobs, lambda store: kit.add(store, "three"), lambda store: store.counts(now=START)):
+        with pytest.raises(StoreUnreadable, match="doctor --repair"):
+            act(kit.open())
+
+
+def test_a_store_whose_making_was_interrupted_is_made_again(kit):
+    store = kit.open()
+    kit.open().watch(lambda: None)
+    store.close()
+    kit.close()
+    (kit.queue / "queue.json").unlink()
+    assert kit.jobs(kit.open()) == []
+    with kit.file("journal").open("r+b") as file:
+        file.truncate(20)
+    assert kit.jobs(kit.open()) == []
+    store = kit.open()
+    kit.add(store, "one")
+    assert [job.id for job in kit.jobs(kit.open())] == ["one"]
+
+
+@pytest.mark.parametrize("kind", ["jobs", "done"])
+def test_a_truncated_file_is_an_error_with_a_way_out(kit, kind):
+    store = kit.open()
+    kit.add(store, "one", "two")
+    kit.work(store)
+    kit.compact(store)
+    path = kit.file(kind)
+    os.truncate(path, path.stat().st_size - 1)
+    for _ in range(2):
+        with pytest.raises(StoreUnreadable, match=rf"{kind}.*truncated; .*doctor --repair"):
+            list(kit.open().find(Query()))
+
+
+@pytest.mark.parametrize("kind", ["jobs", "journal", "done"])
+def test_a_missing_file_is_an_error_with_a_way_out(kit, kind):
+    store = kit.open()
+    kit.add(store, "one", "two")
+    kit.work(store)
+    kit.compact(store)
+    kit.file(kind).unlink()
+    with pytest.raises(StoreUnreadable, match=rf"{kind}.*missing; .*doctor --repair"):
+        list(kit.open().find(Query()))
+    if kind == "journal":
+        with pytest.raises(StoreUnreadable, match="missing"):
+            kit.add(kit.open(), "three")
+
+
+def test_a_store_that_is_removed_while_in_use_is_not_made_anew(kit):
+    store = kit.open()
+    kit.add(store, "one")
+    for path in kit.queue.iterdir():
+        path.unlink()
+    kit.queue.rmdir()
+    for act in (kit.jobs, lambda store: kit.add(store, "two")):
+        with pytest.raises(StoreUnreadable, match="removed"):
+            act(store)
+    assert not kit.queue.exists()
+
+
+def test_a_lock_that_is_held_for_ever_is_an_error(kit, monkeypatch):
+    monkeypatch.setattr(directory, "LOCK_LIMIT", 0.05)
+    store = kit.open()
+    kit.add(store, "one")
+    with open(kit.queue / "queue.lock", "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(StoreLocked, match=r"queue\.lock"):
+            kit.add(kit.open(), "two")
+        assert [job.id for job in kit.jobs(kit.open())] == ["one"]
+    kit.add(kit.open(), "two")
+
+
+def test_the_url_names_another_directory(tmp_path):
+    from jobq.testing import make_context, make_job, make_settings, new
+    from jobq_json import jobq_stores
+
+    store = jobq_stores()[0].make(make_settings(), make_context(tmp_path / "home", url="other"))
+    store.add(new(make_job("one")), now=START)
+    assert store.url == "json:other"
+    assert (tmp_path / "home" / "other" / "queue.json").exists()
+    store.close()
+
+
+MOUNTS = """\
+22 1 254:0 / / rw - ext4 /dev/vda rw
+40 22 0:77 / /mnt/share rw,relatime shared:5 - {kind} server:/export rw,vers=4.2
+"""
+
+
+@pytest.mark.parametrize(("kind", "refused"), [("nfs4", True), ("cifs", True), ("tmpfs", False), ("overlay", False)])
+def test_network_file_systems_are_refused_unless_forced(kit, monkeypatch, tmp_path, kind, refused):
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(MOUNTS.format(kind=kind))
+    monkeypatch.setattr(directory, "_MOUNTS", str(mounts))
+    monkeypatch.setattr(directory, "_device", lambda path: os.makedev(0, 77))
+    if refused:
+        with pytest.raises(NotSupported, match=kind):
+            kit.add(kit.open(), "one")
+        monkeypatch.setenv("JOBQ_ALLOW_NETWORK_FS", "1")
+    kit.add(kit.open(), "one")
+
+
+def test_a_handle_is_opened_anew_after_a_fork(kit):
+    store = kit.open()
+    kit.add(store, "one")
+    kit.jobs(store)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            kit.add(store, "two")
+            os._exit(0 if [job.id for job in kit.jobs(store)] == ["one", "two"] else 1)
+        except BaseException:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    kit.add(store, "three")
+    assert [job.id for job in kit.jobs(store)] == ["one", "two", "three"]

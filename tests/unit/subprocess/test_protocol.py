@@ -1,0 +1,78 @@
+"""Framing, requests and answers."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobq.executor import Attempt, Kind
+from jobq.job import Job, State
+from jobq.output import Capture
+from jobq.testing import make_job
+from jobq_subprocess import protocol
+
+
+@given(st.lists(st.binary().filter(lambda line: b"\n" not in line)), st.data())
+def test_lines_come_out_however_they_are_cut(lines, data):
+    stream = b"".join(line + b"\n" for line in lines)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
+    cutter = protocol.Lines()
+    found = []
+    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        if start < end:
+            found += cutter.feed(stream[start:end])
+    assert found == lines
+
+
+def test_a_request_is_one_line_with_the_whole_job():
+    job = make_job(
+        handler="resize", payload={"text": "a\nb\u2028ü"}, state=State.PROCESSING, run=2, worker="w", tags=("x",)
+    )
+    home = Path("/home")
+    attempt = Attempt(
+        job=job,
+        home=home,
+        slot=3,
+        jobs_fd=None,
+        output=Capture(home, job.id, 2, 1000),
+        kill_grace=timedelta(seconds=5),
+        result_limit=77,
+    )
+    line = protocol.request(attempt)
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    message = json.loads(line)
+    assert (message["slot"], message["limit"]) == (3, 77)
+    assert Job.from_record(message["job"]) == job
+
+
+def test_a_greeting_is_one_line():
+    line = protocol.greeting({"a": "m:f"}, ["/x\ny"])
+    assert line.count(b"\n") == 1
+    assert json.loads(line) == {"handlers": {"a": "m:f"}, "path": ["/x\ny"]}
+
+
+def test_a_result():
+    answer = protocol.Answer('{"left":true,"result":{"ü":1}}'.encode())
+    assert (answer.left, answer.retire) == (True, False)
+    outcome = answer.outcome("tail")
+    assert (outcome.kind, outcome.result, outcome.tail) == (Kind.SUCCESS, {"ü": 1}, "tail")
+
+
+def test_a_failure():
+    answer = protocol.Answer(b'{"retire":true,"failed":"ValueError: no","exception":"ValueError"}')
+    assert (answer.left, answer.retire) == (False, True)
+    outcome = answer.outcome("")
+    assert (outcome.kind, outcome.reason, outcome.exception) == (Kind.FAILURE, "ValueError: no", "ValueError")
+
+
+@pytest.mark.parametrize("line", [b"", b"what", b"[]", b'"x"', b"\xff", b"[" * 100_000])
+def test_nonsense_is_a_failure_and_the_childs_last_word(line):
+    answer = protocol.Answer(line)
+    assert answer.retire
+    outcome = answer.outcome("")
+    assert outcome.kind is Kind.FAILURE
+    assert outcome.reason.startswith("the handler's process said what nobody understands")

@@ -1,0 +1,40 @@
+"""Threads are made when they are needed and kept."""
+
+import threading
+
+from jobq_subprocess.threads import Threads
+
+WITHIN = 30
+
+
+def test_one_that_is_free_is_used_again():
+    threads = Threads("test")
+    seen = []
+    done = threading.Semaphore(0)
+
+    def work(wake):
+        seen.append((threading.get_ident(), wake))
+        threads.free()
+        done.release()
+
+    for _ in range(10):
+        threads.run(work)
+        assert done.acquire(timeout=WITHIN)
+    threads.close(WITHIN)
+    assert len(set(seen)) == 1
+
+
+def test_work_never_waits_for_other_work():
+    threads = Threads("test")
+    barrier = threading.Barrier(5)
+
+    def work(wake):
+        barrier.wait(WITHIN)
+        threads.free()
+
+    for _ in range(4):
+        threads.run(work)
+    barrier.wait(WITHIN)
+    threads.close(WITHIN)
+    assert not barrier.broken
+    assert not [thread for thread in threading.enumerate() if thread.name == "test"]

@@ -1,0 +1,199 @@
+"""Which processes belong to an attempt, on made-up tables of processes; and the two steps of their end."""
+
+import os
+import signal
+
+import pytest
+
+from jobq.processes import Process
+from jobq_subprocess import tree
+
+ME = os.getpid()
+MARKERS = (b"JOBQ_WORKER=w", b"JOBQ_JOB_ID=j", b"JOBQ_RUN=1")
+
+
+class Orphans:
+    def __init__(self, adopting, adopted=()):
+        self.adopting, self.adopted = adopting, list(adopted)
+
+    def pids(self):
+        return self.adopted if self.adopting else []
+
+    def none(self):
+        return not self.adopted
+
+    def remember(self, members):
+        pass
+
+    def reap(self):
+        pass
+
+
+class Machine:
+    """A table of processes: pid to (parent, session); those in `dead`, `marked` and `writing` are so."""
+
+    def __init__(self, monkeypatch, table):
+        self.table = {1: (0, 1), ME: (1, 1), **table}
+        self.dead, self.marked, self.writing = set(), set(), set()
+        self.sent = []
+        self.deaf = {}
+        monkeypatch.setattr(tree.processes, "visible", lambda: True)
+        monkeypatch.setattr(tree.processes, "all_processes", self.all)
+        monkeypatch.setattr(tree.processes, "carries", lambda pid, *markers: pid in self.marked and markers == MARKERS)
+        monkeypatch.setattr(tree.processes, "writes_to", lambda pid, pipe: pid in self.writing and pipe == 77)
+        monkeypatch.setattr(tree.processes, "send", self.send)
+
+    def all(self):
+        return [Process(pid, *line, 5, dead=pid in self.dead) for pid, line in self.table.items()]
+
+    def send(self, target, number):
+        self.sent.append((target.pid, number))
+        if number in (signal.SIGTERM, signal.SIGKILL) and self.deaf.get(target.pid) != number:
+            self.table.pop(target.pid, None)
+        return True
+
+    def members(self, adopting=True, adopted=(), **options):
+        return [m.pid for m in tree.Tree(100, MARKERS, Orphans(adopting, adopted), pipe=77, **options).members()]
+
+
+@pytest.mark.parametrize("adopting", [True, False])
+def test_session_descent_and_marker(monkeypatch, adopting):
+    table = {
+        100: (ME, 100),
+        101: (100, 100),
+        102: (101, 102),  # has left the session
+        103: (102, 102),
+        104: (ME, 104),  # let go of, marked
+        105: (104, 105),
+        90: (ME, 90),  # another attempt
+        91: (90, 90),
+        60: (1, 60),  # somebody else's
+    }
+    machine = Machine(monkeypatch, table)
+    machine.marked = {104, 100}
+    assert machine.members(adopting) == [100, 101, 102, 103, 104, 105]
+
+
+def test_the_dead_are_passed_over_but_lead_to_the_living(monkeypatch):
+    machine = Machine(monkeypatch, {100: (ME, 100), 101: (100, 101), 102: (101, 102)})
+    machine.dead = {100, 101}
+    assert machine.members() == [102]
+
+
+def test_only_descendants_are_asked_for_the_marker_where_orphans_are_adopted(monkeypatch):
+    machine = Machine(monkeypatch, {100: (ME, 100), 60: (1, 60), 61: (4711, 61)})
+    machine.marked = {60, 61}
+    assert machine.members(adopting=False) == [100, 60, 61]
+    assert machine.members(adopting=True) == [100, 61], "the parent of 61 is gone, it may be ours"
+
+
+def test_a_writer_to_the_pipe_counts_only_where_it_was_adopted(monkeypatch):
+    machine = Machine(monkeypatch, {100: (ME, 100), 70: (ME, 70), 71: (70, 71), 80: (ME, 1)})
+    machine.writing = {71, 80}
+    assert machine.members(adopted=[70]) == [100, 71]
+    assert machine.members(adopting=False, adopted=[70]) == [100]
+
+
+def test_this_process_and_its_ancestors_are_never_members(monkeypatch):
+    machine = Machine(monkeypatch, {100: (ME, 100)})
+    machine.marked = {1, ME}
+    assert machine.members(adopting=False) == [100]
+
+
+def test_the_spared_are_left_out_and_not_what_descends_from_them(monkeypatch):
+    machine = Machine(monkeypatch, {100: (ME, 100), 101: (100, 100), 102: (101, 102)})
+    assert machine.members(spared=(100,)) == [101, 102]
+
+
+def test_no_markers_mark_nobody(monkeypatch):
+    Machine(monkeypatch, {100: (ME, 100), 60: (1, 60)})
+    monkeypatch.setattr(tree.processes, "carries", lambda pid, *markers: True)
+    members = tree.Tree(100, (), Orphans(adopting=False), pipe=77).members()
+    assert [member.pid for member in members] == [100]
+
+
+def test_a_member_stays_one_when_nothing_shows_it_any_more(monkeypatch):
+    machine = Machine(monkeypatch, {100: (ME, 100), 104: (ME, 104)})
+    machine.marked = {104}
+    found = tree.Tree(100, MARKERS, Orphans(adopting=True), pipe=77)
+    assert len(found.members()) == 2
+    machine.marked.clear()
+    assert len(found.members()) == 2
+
+
+def test_nothing_is_looked_for_where_nothing_was_adopted(monkeypatch):
+    machine = Machine(monkeypatch, {100: (ME, 100)})
+    assert not tree.Tree(100, MARKERS, Orphans(adopting=True), pipe=77).left()
+    assert tree.Tree(100, MARKERS, Orphans(adopting=True, adopted=[5]), pipe=77).left()
+    machine.dead.add(100)
+    assert not tree.Tree(100, MARKERS, Orphans(adopting=False), pipe=77).left()
+
+
+class Time:
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+
+def ladder(kill_at, warn=pytest.fail):
+    clock = Time()
+    found = tree.Tree(100, MARKERS, Orphans(adopting=True), pipe=77)
+    return clock, tree.Ladder(found, kill_at, monotonic=clock.monotonic, warn=warn)
+
+
+def test_the_leader_is_told_first_and_each_once(monkeypatch):
+    machine = Machine(monkeypatch, {99: (100, 100), 100: (ME, 100)})
+    machine.deaf = dict.fromkeys((99, 100), signal.SIGTERM)
+    clock, steps = ladder(5.0)
+    assert steps.step() > 0
+    told = [(100, signal.SIGTERM), (100, signal.SIGCONT), (99, signal.SIGTERM), (99, signal.SIGCONT)]
+    assert machine.sent == told
+    clock.now = 4.9
+    assert 0 < steps.step() <= 0.1 + 1e-9
+    assert machine.sent == told
+    machine.table[101] = (100, 100)
+    steps.step()
+    assert machine.sent[4:] == [(101, signal.SIGTERM), (101, signal.SIGCONT)]
+    clock.now = 5.0
+    assert steps.step() > 0
+    assert machine.sent[6:] == [(100, signal.SIGKILL), (99, signal.SIGKILL)]
+    assert steps.step() is None
+
+
+def test_nearer_ends_are_obeyed(monkeypatch):
+    machine = Machine(monkeypatch, {100: (ME, 100)})
+    machine.deaf = {100: signal.SIGTERM}
+    clock, steps = ladder(3600.0)
+    steps.step()
+    steps.kill_at = clock.now = 1.0
+    steps.step()
+    assert machine.sent[-1] == (100, signal.SIGKILL)
+
+
+def test_what_does_not_die_is_told_of_once(monkeypatch):
+    machine = Machine(monkeypatch, {100: (ME, 100)})
+    machine.deaf = {100: signal.SIGKILL}
+    told = []
+    clock, steps = ladder(0.0, told.append)
+    steps.step()
+    clock.now = tree.STUCK + 1
+    assert steps.step() > 0
+    assert steps.step() > 0
+    assert told == ["processes of a job do not end after KILL (pid 100)"]
+
+
+def test_what_belongs_to_another_user_is_left_in_the_end(monkeypatch):
+    machine = Machine(monkeypatch, {100: (ME, 100)})
+
+    def refuse(target, number):
+        raise PermissionError
+
+    monkeypatch.setattr(tree.processes, "send", refuse)
+    told = []
+    clock, steps = ladder(0.0, told.append)
+    assert steps.step() > 0
+    clock.now = tree.STUCK + 1
+    assert steps.step() is None
+    assert len(told) == 1
+    assert machine.sent == []
