@@ -14,7 +14,7 @@ import click
 from jobq.cli.base import Globals, Group, show_json, with_globals
 from jobq.cli.survey import Value, survey
 from jobq.cli.text import one_line
-from jobq.errors import InvalidInput, PluginError, UnknownKey
+from jobq.errors import InvalidInput, UnknownKey
 from jobq.files import open_private, replace
 from jobq.settings import parse, shown
 from jobq.spec import NAME
@@ -67,7 +67,7 @@ def set_(state: Globals, key: str, value: str) -> None:
         _put(document, name, written, () if option is None else _spellings(option))
     state.note(f"{name.replace('-', '_') if option is not None else name}={one_line(_text(written))}")
     if option is not None:
-        _notes(state, found, option, value)
+        _notes(state, found, option)
 
 
 @config_command.command("unset", short_help="Let one have its default again.")
@@ -195,18 +195,13 @@ def _text(written: Any) -> str:
     return shown(tuple(written) if isinstance(written, list) else written)
 
 
-def _notes(state: Globals, found: Survey, option: Option, value: str) -> None:
-    """What a person should know after a change: what hides it, when it counts, whether anything can serve it."""
+def _notes(state: Globals, found: Survey, option: Option) -> None:
+    """What a person should know after a change: what hides it, and when it counts."""
     (before,) = (value for value in found.values if value.option.name == option.name)
     if before.source not in ("default", "config.toml"):
         state.note(f"but {before.source} is set, and goes before config.toml")
     elif not option.live:
         state.note("it counts for what is started or enqueued from now on; running workers keep the old value")
-    if option.name in ("store", "executor", "backoff"):
-        try:
-            found.plugins.provider(option.name, value.partition(":")[0])
-        except PluginError as error:
-            state.warn(str(error))
 
 
 def _json(value: Value) -> Any:
