@@ -8,10 +8,11 @@ generation as it was.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from filelock import lock_descriptor
 
 from jobq import files
 from jobq.times import format_time
@@ -44,12 +45,7 @@ def only_one(directory: Directory) -> Iterator[bool]:
     """Hold the lock of the one process that compacts; answers with whether it could be had. Never waits."""
     descriptor = files.open_private(directory.path / COMPACT_LOCK, os.O_RDWR | os.O_CREAT)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        yield lock_descriptor(descriptor, blocking=False)
     finally:
         os.close(descriptor)
 

@@ -1,7 +1,8 @@
 """The store's directory: its manifest as it is now, the writers' lock, the bell, and the first generation.
 
 A `Directory` keeps its descriptors open for as long as the store's handle lives, and notices when the manifest was
-replaced. Reading needs no lock and creates nothing.
+replaced. Reading needs no lock and creates nothing. The lock is flock, as filelock takes it, which is not imported
+here: that would cost an enqueue more than all the rest.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from jobq_json.compaction import compact_locked
 from jobq_json.directory import check_header
 from jobq_json.journal import Journal
 from jobq_json.lines import parse
+from jobq_json.salvage import salvaged
 from jobq_json.view import View
 
 if TYPE_CHECKING:
@@ -31,33 +32,54 @@ def repair(directory: Directory, *, now: datetime, warn: Callable[[str], None]) 
     """Make the store usable again; what was done, one sentence each.
 
     Raises:
-        StoreError: no complete generation is left, or the system refused.
+        StoreError: a newer jobq wrote it, or the system refused.
     """
     done: list[str] = []
     with directory.held():
+        current: Manifest | None = None
         try:
             current = directory.current()
+            if current is None:
+                return done
         except NewerFormat:
             raise
         except StoreUnreadable as error:
             current = _rebuild(directory)
-            done.append(f"the manifest was built again from generation {current.generation} ({error})")
-        if current is None:
-            return done
-        view = View(directory, current, Journal(directory, current), warn)
+            if current is not None:
+                done.append(f"the manifest was built again from generation {current.generation} ({error})")
+        view, why = _view(directory, current, warn)
+        if why:
+            done.append(f"what can still be read was taken out of the damaged files ({why})")
         counted = examine(view)[1]
-        if view.damaged_lines:
+        if view.damaged_lines or why:
             view.counts = {queue: {} for queue, _ in counted}
             for (queue, state), number in counted.items():
                 view.counts[queue][state] = number
+            if view.damaged_lines:
+                done.append(f"{len(view.damaged_lines)} damaged records were set aside in a file of their own")
             compact_locked(directory, view, now=now)
-            done.append(f"{len(view.damaged_lines)} damaged records were set aside in a file of their own")
         view.journal.close()
     return done
 
 
-def _rebuild(directory: Directory) -> Manifest:
-    """Put the manifest of the newest complete generation in force.
+def _view(directory: Directory, current: Manifest | None, warn: Callable[[str], None]) -> tuple[View, str]:
+    """A view of the generation, and, where its files are not whole, why it is one of what is left of them."""
+    why = "no complete generation is left"
+    if current is not None:
+        try:
+            view = View(directory, current, Journal(directory, current), warn)
+            view.archive.open_all()
+        except StoreUnreadable as error:
+            why = str(error)
+        except FileNotFoundError as error:
+            why = f"{error.filename} is missing"
+        else:
+            return view, ""
+    return salvaged(directory, current, warn), why
+
+
+def _rebuild(directory: Directory) -> Manifest | None:
+    """Put the manifest of the newest complete generation in force; None where there is none.
 
     The footer of each sorted run holds its manifest. Where the files of two generations are there, the newer may
     never have come into force: then the older one's journal holds more than the newer was made from.
@@ -65,17 +87,14 @@ def _rebuild(directory: Directory) -> Manifest:
     numbers = sorted((int(m[1]) for name in os.listdir(directory.path) if (m := _RUN.fullmatch(name))), reverse=True)
     complete = [found for number in numbers if (found := _complete(directory, number)) is not None]
     if not complete:
-        raise StoreUnreadable(f"no complete generation is left in {directory.path}; only a backup can help")
+        return None
     chosen, (before, position) = complete[0]
     for older, _ in complete[1:]:
         if older.generation == before and _records(directory, older, position) > _records(directory, chosen, 0):
             chosen = older
     directory.put_in_force(directory.prepare(chosen))
     directory.sync()
-    current = directory.current()
-    if current is None:
-        raise StoreUnreadable(f"the manifest in {directory.path} was removed while it was being built")
-    return current
+    return directory.current()
 
 
 def _complete(directory: Directory, generation: int) -> tuple[Manifest, tuple[int, int]] | None:

@@ -48,6 +48,7 @@ class Watch:
             self._inotify = _inotify((self._bell, _IN_MODIFY), (workers, _IN_CLOSE_WRITE | _IN_DELETE))
         except OSError:
             self._inotify = -1
+        self._seen = self._state()
         target = self._listen if self._inotify >= 0 else self._look
         self._thread = threading.Thread(target=target, name="jobq-watch", daemon=True)
         self._thread.start()
@@ -98,11 +99,11 @@ class Watch:
     def _look(self) -> None:
         poll = select.poll()
         poll.register(self._stop_read, select.POLLIN)
-        seen, pause = self._state(), _SHORTEST
+        pause = _SHORTEST
         while not poll.poll(pause * 1000):
             state = self._state()
-            if state != seen:
-                seen, pause = state, _SHORTEST
+            if state != self._seen:
+                self._seen, pause = state, _SHORTEST
                 self._wake()
             else:
                 pause = min(pause * 1.5, _LONGEST)

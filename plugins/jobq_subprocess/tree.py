@@ -70,12 +70,13 @@ class Tree:
             suspects = {*lost, *_descendants(line[0], *lost, children=children)}
         else:
             suspects = set(everyone)
+        since = everyone[self.leader].start_time if self.leader in everyone else 0
         certain = [
             found.pid
             for found in everyone.values()
             if self.leader in (found.session, found.pid)
             or found.identity in self._known
-            or (found.pid in suspects and not found.dead and self._is_marked(found.pid))
+            or (found.pid in suspects and found.start_time >= since and not found.dead and self._is_marked(found.pid))
             or (found.pid in orphans and not found.dead and processes.writes_to(found.pid, self._pipe))
         ]
         members = {*certain, *_descendants(*certain, children=children)}.difference(self._spared, line)

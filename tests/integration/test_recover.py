@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
@@ -47,6 +48,10 @@ class DeadWorker:
         with subprocess.Popen(argv, stdout=subprocess.PIPE) as worker:
             self.pid = int(worker.stdout.readline())
             assert presence.is_alive(self.directory, self.info.id)
+            deadline = time.monotonic() + 30
+            while "cleared" in shape and processes.carries(self.pid, f"JOBQ_WORKER={self.info.id}".encode()):
+                assert time.monotonic() < deadline
+                time.sleep(0.005)
             worker.send_signal(signal.SIGKILL)
         assert not presence.is_alive(self.directory, self.info.id)
 

@@ -292,6 +292,7 @@ def test_a_thread_that_is_left_behind_keeps_nobody(lab, monkeypatch):
     monkeypatch.setattr("jobq_subprocess.burial.DISMISSED_FOR", 0.1)
     child, _ = lab.handle("leaves", "thread").result
     assert lab.handle("about").result["pid"] == child
+    lab.executor.close()
 
 
 def test_a_copy_that_returns_from_a_handler_ends(lab):
@@ -396,3 +397,12 @@ def test_a_child_ends_when_its_worker_is_gone(tmp_path, eventually, gone):
         assert not gone(pid)
         worker.kill()
         eventually(lambda: gone(pid))
+
+
+def test_a_handler_may_enqueue(lab):
+    from jobq import Queue
+
+    outcome = lab.handle("enqueues")
+    assert outcome.kind is Kind.SUCCESS, outcome
+    with Queue.open(home=lab.home) as queue:
+        assert queue.get(outcome.result).command == "echo from a handler"
