@@ -13,27 +13,37 @@ from jobq.executor import Kind
 
 DOUBLE_FORK = """
 import os, sys, time
+read, write = os.pipe()
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
+        print(os.getpid(), flush=True)
+        os.write(write, b"!")
         if "closed" in sys.argv:
-            print(os.getpid(), flush=True)
             os.closerange(0, 64)
-        else:
-            print(os.getpid(), flush=True)
         time.sleep(1000)
     os._exit(0)
+os.read(read, 1)
 os.wait()
 """
 
-# Each prints the pids of what it starts. "stays": its leader lives on.
+
+def after_word(script):
+    """Runs `script` in the background, with a FIFO as its first argument, and goes on when it has written a word
+    there: what must be so before the leader ends is so, however slow the machine is."""
+    return f"""f=$(mktemp -u); mkfifo "$f"
+sh -c '{script}' sh "$f" &
+read word < "$f"; rm "$f"; echo $word"""
+
+
+# Each prints the pid of something it starts.
 SHAPES = {
     "child": "sleep 1000 & echo $!",
     "pipeline": "sleep 1000 | sleep 1000 & echo $!",
-    "grandchild": "sh -c 'sleep 1000 & echo $!; sleep 1000' & wait_for_it=1; sleep 0.05",
+    "grandchild": after_word('sleep 1000 & echo $! > "$1"; sleep 1000'),
     "session": "setsid sleep 1000 & echo $!",
-    "deaf": "sh -c 'trap \"\" TERM; echo $$; while :; do sleep 1; done' & sleep 0.1",
-    "stopped": "sh -c 'echo $$; kill -STOP $$' & sleep 0.05",
+    "deaf": after_word('trap "" TERM; echo $$ > "$1"; while :; do sleep 1; done'),
+    "stopped": after_word('echo $$ > "$1"; kill -STOP $$'),
     "double fork": f"{sys.executable} -c '{DOUBLE_FORK}'",
     "double fork, closed": f"{sys.executable} -c '{DOUBLE_FORK}' closed",
     "double fork, cleared": f"env -i {sys.executable} -c '{DOUBLE_FORK}'",
@@ -82,16 +92,15 @@ def test_what_is_left_over_is_ended_and_the_outcome_is_the_leaders(lab, gone, sh
 
 
 def test_what_is_left_over_may_end_politely(lab):
-    run = lab.start(
-        "sh -c 'trap \"echo told; exit\" TERM; echo ready; while :; do sleep 0.01; done' & sleep 0.1", grace=60
-    )
+    polite = after_word('trap "echo told; exit" TERM; echo ready > "$1"; while :; do sleep 0.01; done')
+    run = lab.start(polite, grace=60)
     assert run.outcome.kind is Kind.SUCCESS
     assert run.output.startswith(b"ready\n")
     assert run.output.endswith(b"told\n")
 
 
 def test_a_stop_shortens_the_wait_for_what_is_left_over(lab, eventually, gone):
-    run = lab.start("sh -c 'trap \"\" TERM; echo $$; while :; do sleep 1; done' & sleep 0.1; echo 1", grace=3600)
+    run = lab.start(SHAPES["deaf"] + "; echo 1", grace=3600)
     leftover, _ = run.printed(2)
     assert not gone(leftover)
     run.running.stop(timedelta())
