@@ -111,6 +111,7 @@ class Worker:
         self._stop_level = 0
         self._draining_since: float | None = None
         self._due: datetime | None = None
+        self._stirred = False  # something happened elsewhere since the latest look around
         self._exhausted = False  # the latest claim was given less than it asked for
         self._looked = self._reported = self._pruned = self._noted = _NEVER
         self._config_problem: str | None = None
@@ -134,16 +135,16 @@ class Worker:
         """
         store = self._app.store
         presence = store.join(self.info)
-        recovery = self._app.recovery(self._wake.ring)
+        recovery = self._app.recovery(self._stir)
         try:
-            store.watch(self._wake.ring)
+            store.watch(self._stir)
             joined(self.info)
             while True:
                 self._enforce_stop()
                 idle = self._advance(presence)
                 now = self._clock.monotonic()
-                if idle or now - self._looked >= LOOK_SECONDS:
-                    self._looked = now
+                if self._stirred or now - self._looked >= LOOK_SECONDS:
+                    self._looked, self._stirred = now, False
                     if self._look_around(presence, recovery.poll):
                         continue
                 if self._is_over(recovery.held_up):
@@ -156,6 +157,11 @@ class Worker:
             self._app.close_executor()
             presence.close()
             self._wake.close()
+
+    def _stir(self) -> None:
+        """Something happened elsewhere: look around. Called from any thread."""
+        self._stirred = True
+        self._wake.ring()
 
     def _advance(self, presence: Presence) -> bool:
         """Record what ended, claim what fits, start it; True if there was nothing to do."""
