@@ -14,23 +14,21 @@ from jobq.clock import Clock, SystemClock
 from jobq.errors import InvalidInput, JobqError, NotSupported, PluginError
 from jobq.home import locate
 from jobq.notify import Notifications
+from jobq.options import KERNEL_OPTIONS
 from jobq.plugincache import PluginCache
 from jobq.plugins import Plugins
 from jobq.providers import Context
-from jobq.settings import KERNEL_OPTIONS, Settings, config_reader
+from jobq.settings import Settings, config_reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from jobq.clock import Random
-    from jobq.executor import Executor
+    from jobq.executor import Executor, Outcome
     from jobq.handlers import Handler
     from jobq.job import Job
-    from jobq.queue import Queue
-    from jobq.recovery import Recovery
     from jobq.store import Store
-    from jobq.worker import Worker
 
 CONFIG_NAME = "config.toml"
 
@@ -176,64 +174,16 @@ class App:
             number = job.run if run is None else run
             self.notifications.send(Event(EventKind(kind), job, number, time or self.clock.now()))
 
-    def queue(self) -> Queue:
-        """The queue of this app."""
-        from jobq.queue import Queue
-
-        return Queue(self)
-
-    def recovery(self, wake: Callable[[], None] = lambda: None) -> Recovery:
-        """A recovery of lost workers."""
-        from jobq.recovery import Recovery
-
-        return Recovery(self, wake)
-
-    def worker(
-        self,
-        *,
-        count: int = 1,
-        queues: Sequence[str] | None = None,
-        until: str | None = None,
-        name: str | None = None,
-        random: Random | None = None,
-        finished: Callable[[Job], None] | None = None,
-        note: Callable[[str], None] | None = None,
-    ) -> Worker:
-        """A worker of this queue, not yet running.
-
-        Args:
-            count: how many jobs it runs at most at once.
-            queues: the queues it serves; None: all.
-            until: None: until it is stopped; `idle`: while anything is due; `empty`: until nothing will be soon.
-            name: what people call it.
-            random: chance, for the backoff.
-            finished: called with each job after an attempt of it was recorded.
-            note: hears what a person at the worker's terminal should know.
+    def delay(self, random: Random) -> Callable[[int, Outcome], timedelta | None]:
+        """The chosen backoff: the wait after so many failures, the last one with that outcome; None gives up.
 
         Raises:
-            InvalidInput: the count is below 1.
-            PluginError: the executor or backoff is missing or broken.
+            PluginError: nobody offers it.
         """
-        from random import SystemRandom
-
         from jobq.backoff import guarded
-        from jobq.worker import Worker
 
-        if count < 1:
-            raise InvalidInput("count", count, "must be at least 1")
-        self.create_home()
-        chosen = self.settings["backoff"]
-        delay = guarded(self._made("backoff", chosen), chosen, self.settings, random or SystemRandom(), self.warn)
-        return Worker(
-            self,
-            count=count,
-            queues=None if not queues else tuple(dict.fromkeys(queues)),
-            until=until,
-            name=name,
-            delay=delay,
-            finished=finished or (lambda job: None),
-            note=note or self.warn,
-        )
+        name = self.settings["backoff"]
+        return guarded(self._made("backoff", name), name, self.settings, random, self.warn)
 
     def create_home(self) -> None:
         """Make the home if it is not there: before the first write."""

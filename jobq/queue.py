@@ -245,7 +245,9 @@ class Queue:
 
     def recover(self) -> tuple[HeldUp, ...]:
         """Give back the jobs of workers that died, now; what cannot be given back, and why."""
-        recovery = self._app.recovery()
+        from jobq.recovery import Recovery
+
+        recovery = Recovery(self._app)
         return recovery.settle()
 
     def run_until_empty(self, *, concurrency: int = 1, queues: Sequence[str] | None = None) -> tuple[int, int]:
@@ -260,6 +262,7 @@ class Queue:
         Raises:
             InvalidInput: the concurrency is below 1.
         """
-        worker = self._app.worker(count=concurrency, queues=queues, until="empty")
-        summary = worker.run()
+        from jobq.worker import Worker
+
+        summary = Worker(self._app, count=concurrency, queues=queues, until="empty").run()
         return summary.completed, summary.dead

@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from random import SystemRandom
 from typing import TYPE_CHECKING
 
 from jobq import __version__, lifecycle, processes
 from jobq.attempts import Attempts
 from jobq.clock import Wake
-from jobq.errors import StoreError
-from jobq.executor import Kind, Outcome
+from jobq.errors import InvalidInput, StoreError
+from jobq.executor import Kind
 from jobq.job import State, new_id
+from jobq.recovery import Recovery
 from jobq.retention import prune_by_settings
 from jobq.store import ALONE_LOSSES, Ended, Wanted, WorkerInfo
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from jobq.app import App
+    from jobq.clock import Random
     from jobq.job import Job
     from jobq.recovery import HeldUp
     from jobq.store import Claimed, Presence
@@ -70,23 +73,42 @@ class _Trouble:
 
 
 class Worker:
-    """Runs jobs until it is told to stop, or until nothing is left; made by `App.worker`."""
+    """Runs jobs until it is told to stop, or until nothing is left.
+
+    Args:
+        app: whose jobs.
+        count: how many it runs at most at once.
+        queues: the queues it serves; None: all.
+        until: None: until it is stopped; `idle`: while anything is due; `empty`: until nothing will be soon.
+        name: what people call it.
+        random: chance, for the backoff.
+        finished: called with each job after an attempt of it was recorded.
+        note: hears what a person at the worker's terminal should know.
+
+    Raises:
+        InvalidInput: the count is below 1.
+        PluginError: the executor or backoff is missing or broken.
+    """
 
     def __init__(
         self,
         app: App,
         *,
-        count: int,
-        queues: tuple[str, ...] | None,
-        until: str | None,
-        name: str | None,
-        delay: Callable[[int, Outcome], timedelta | None],
-        finished: Callable[[Job], None],
-        note: Callable[[str], None],
+        count: int = 1,
+        queues: Sequence[str] | None = None,
+        until: str | None = None,
+        name: str | None = None,
+        random: Random | None = None,
+        finished: Callable[[Job], None] = lambda job: None,
+        note: Callable[[str], None] | None = None,
     ) -> None:
+        if count < 1:
+            raise InvalidInput("count", count, "must be at least 1")
+        app.create_home()
         self._app, self._clock, self._settings = app, app.clock, app.settings
-        self._until, self._queues = until, queues
-        self._delay, self._finished, self._note = delay, finished, note
+        self._until = until
+        self._queues = tuple(dict.fromkeys(queues)) if queues else None
+        self._delay, self._finished, self._note = app.delay(random or SystemRandom()), finished, note or app.warn
         self._handlers = frozenset(app.handlers)
         worker_id = new_id()
         me = processes.process(os.getpid()) if processes.visible() else None
@@ -99,7 +121,7 @@ class Worker:
             start_time=0 if me is None else me.start_time,
             started=self._clock.now(),
             version=__version__,
-            queues=queues,
+            queues=self._queues,
             handlers=tuple(sorted(self._handlers)),
             count=count,
         )
@@ -135,7 +157,7 @@ class Worker:
         """
         store = self._app.store
         presence = store.join(self.info)
-        recovery = self._app.recovery(self._stir)
+        recovery = Recovery(self._app, self._stir)
         try:
             store.watch(self._stir)
             joined(self.info)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from jobq.cli.text import masked
 from jobq.errors import InvalidInput, JobqError, PluginError
+from jobq.options import KERNEL_OPTIONS
 from jobq.plugins import Plugins
-from jobq.settings import KERNEL_OPTIONS, Settings, config_reader, shown
+from jobq.settings import Settings, config_reader, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -71,11 +71,18 @@ def start(
 
         return detach_worker(state)
     from jobq.processes import become_subreaper
+    from jobq.worker import Worker
 
     become_subreaper()
     state.name_home()
-    worker = state.app.worker(
-        count=count, queues=queues or None, until=until, name=name, finished=_Lines(state.quiet), note=state.warn
+    worker = Worker(
+        state.app,
+        count=count,
+        queues=queues or None,
+        until=until,
+        name=name,
+        finished=_Lines(state.quiet),
+        note=state.warn,
     )
     stopper = _Stopper(worker)
     stopper.install()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from jobq import processes
 from jobq.job import Job, new_id
+from jobq.options import KERNEL_OPTIONS
 from jobq.providers import Context
-from jobq.settings import KERNEL_OPTIONS, Settings
+from jobq.settings import Settings
 from jobq.store import NewJob, WorkerInfo
 from jobq.testing.clock import START, FakeClock
 

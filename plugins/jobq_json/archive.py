@@ -173,9 +173,7 @@ class Appender:
             return
         name = f"done-{self.next_segment}.jsonl"
         self.next_segment += 1
-        self._descriptor = files.open_private(
-            self._directory.path / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC
-        )
+        self._descriptor = self._directory.create(name)
         self._buffer = [HEADER]
         self._size = len(HEADER)
         self.segments.append(Segment(name, self._size, self._size))

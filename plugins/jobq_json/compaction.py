@@ -59,15 +59,16 @@ def compact(directory: Directory, view: View, *, now: datetime, keep: Mapping[St
         StoreError: it could not be made; the old generation stands.
     """
     with only_one(directory) as alone:
-        if not alone:
+        current = directory.current() if alone else None
+        if current is None or current.generation != view.manifest.generation:  # somebody was faster
             return False
         view.refresh()
         made = _Generation(directory, view, view.manifest.generation + 1, now=now, keep=keep)
         try:
             made.write()
             made.catch_up()
-            with directory.locked() as current:
-                if current.generation != view.manifest.generation:
+            with directory.locked() as latest:
+                if latest.generation != view.manifest.generation:
                     made.discard()
                     return False
                 made.publish()
@@ -76,6 +77,15 @@ def compact(directory: Directory, view: View, *, now: datetime, keep: Mapping[St
             raise
         directory.sweep(made.manifest.files)
         return True
+
+
+def give_back_memory() -> None:
+    """Let the system have what a view and a compaction used; glibc keeps it otherwise (half of a busy worker's)."""
+    import ctypes
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def compact_locked(directory: Directory, view: View, *, now: datetime) -> None:
@@ -160,8 +170,7 @@ class _Generation:
         self._run.finish(seal(encode(footer)) + b"\n")
         self.manifest = replace(self.manifest, size=self._run.offset)
         self._prepared = self._directory.prepare(self.manifest)
-        path = self._directory.path / self.manifest.journal_file
-        self._journal_fd = files.open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+        self._journal_fd = self._directory.create(self.manifest.journal_file)
         self._append([journal_header(self._generation, self._seq)])
 
     def catch_up(self) -> None:

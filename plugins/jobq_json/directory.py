@@ -45,7 +45,7 @@ class Directory:
         self._allow_network = allow_network
         self._manifest: Manifest | None = None
         self._version: tuple[int, int, int] | None = None
-        self._lock_fd = self._bell_fd = -1
+        self._lock_fd = self._bell_fd = self._manifest_fd = -1
         self._checked = False
 
     def current(self) -> Manifest | None:
@@ -64,12 +64,10 @@ class Directory:
             return None
         except OSError as error:
             raise files.unavailable(error, self._manifest_path) from None
-        version = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
-        if version != self._version:
+        if _version(facts) != self._version:
             self._check()
-            with contextlib.suppress(FileNotFoundError):  # replaced this very moment: the next look finds it
-                self._manifest = manifest.read(self.content(NAME))
-                self._version = version
+            with contextlib.suppress(FileNotFoundError):  # removed this very moment: the next look says so
+                self._read_manifest()
         return self._manifest
 
     def content(self, name: str) -> bytes:
@@ -153,9 +151,22 @@ class Directory:
         self.write(name, [new.dump()])
         return name
 
+    def create(self, name: str) -> int:
+        """A descriptor to append to a new file through. What was left under its name is removed, not written to.
+
+        Raises:
+            StoreUnavailable: the system refused.
+        """
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path / name)
+        except OSError as error:
+            raise files.unavailable(error, self.path / name) from None
+        return files.open_private(self.path / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+
     def write(self, name: str, parts: list[bytes]) -> None:
-        """Write a new file, synced. What was left under its name is dropped."""
-        descriptor = files.open_private(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        """Write a new file, synced."""
+        descriptor = self.create(name)
         try:
             for part in parts:
                 files.write_all(descriptor, part)
@@ -174,10 +185,11 @@ class Directory:
 
     def close(self) -> None:
         """Free the descriptors."""
-        for descriptor in (self._lock_fd, self._bell_fd):
+        for descriptor in (self._lock_fd, self._bell_fd, self._manifest_fd):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._lock_fd = self._bell_fd = -1
+        self._lock_fd = self._bell_fd = self._manifest_fd = -1
+        self._version = None
 
     def _data_files(self) -> list[str]:
         try:
@@ -205,6 +217,19 @@ class Directory:
                     if os.path.exists(self.path / NAME):
                         return
                     raise StoreUnreadable(f"the store's manifest, {self.path / NAME}, is missing; {WAY_OUT}")
+
+    def _read_manifest(self) -> None:
+        """Read the manifest, and keep it open: no other file gets its inode number as long as it is."""
+        descriptor = self.open(NAME)
+        try:
+            facts = os.fstat(descriptor)
+            found = manifest.read(os.pread(descriptor, facts.st_size, 0))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if self._manifest_fd >= 0:
+            os.close(self._manifest_fd)
+        self._manifest, self._manifest_fd, self._version = found, descriptor, _version(facts)
 
     def _check(self) -> None:
         if self._checked:
@@ -261,6 +286,10 @@ def check_header(line: bytes, kind: str, name: str) -> None:
     """
     if not sound(line) or not line.startswith(b'{"jobq":"%b",' % kind.encode()):
         raise StoreUnreadable(f"{name} is damaged at its beginning; {WAY_OUT}")
+
+
+def _version(facts: os.stat_result) -> tuple[int, int, int]:
+    return facts.st_ino, facts.st_mtime_ns, facts.st_size
 
 
 def _device(path: Path) -> int:

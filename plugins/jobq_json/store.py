@@ -327,7 +327,7 @@ class JsonStore(Store):
             self._compact(size, now)
 
     def _compact(self, size: int, now: datetime) -> None:
-        from jobq_json.compaction import compact, worth_it
+        from jobq_json.compaction import compact, give_back_memory, worth_it
 
         try:
             view = self._look()
@@ -338,6 +338,7 @@ class JsonStore(Store):
             if compact(self._directory, view, now=now, keep=keep):
                 self._compact_above = 0
                 self._forget_generation()
+                give_back_memory()
         except (StoreError, OSError) as error:  # what was to be done is done and durable; the journal grows on
             self._compact_above = size + (4 << 20)
             self._view = None

@@ -52,6 +52,7 @@ class RunWriter:
         touched: Iterable[int],
         changed: Iterable[Kept],
     ) -> None:
+        self._directory = directory
         self._path = directory.path / f"jobs-{generation}.jsonl"
         self._header = run_header(generation)
         self._old = old
@@ -77,7 +78,7 @@ class RunWriter:
         Raises:
             StoreUnavailable: the system refused.
         """
-        self._descriptor = files.open_private(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        self._descriptor = self._directory.create(self._path.name)
         self._put(self._header)
         for key in sorted(self._sections.keys() | self._changed.keys(), key=section_order):
             self._section(key, self._sections.get(key), self._changed.get(key, []))

@@ -17,7 +17,8 @@ from jobq.cli import root
 from jobq.cli.base import GLOBAL_OPTIONS
 from jobq.events import EventKind
 from jobq.job import Job, State
-from jobq.settings import KERNEL_OPTIONS, shown
+from jobq.options import KERNEL_OPTIONS
+from jobq.settings import shown
 
 ROOT = Path(__file__).parents[2]
 PAGES = (

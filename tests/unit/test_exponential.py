@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import jobq_exponential
 from jobq.executor import Kind, Outcome
-from jobq.settings import KERNEL_OPTIONS, Settings
+from jobq.options import KERNEL_OPTIONS
+from jobq.settings import Settings
 from jobq.testing import FixedRandom, make_context
 
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobq.errors import InvalidInput, UnknownKey
+from jobq.options import KERNEL_OPTIONS
 from jobq.providers import Option
-from jobq.settings import KERNEL_OPTIONS, Settings, config_reader, parse, shown
+from jobq.settings import Settings, config_reader, parse, shown
 from jobq.testing import make_settings
 
 OPTIONS = {option.name: option for option in KERNEL_OPTIONS}

@@ -11,8 +11,10 @@ from jobq.app import App
 from jobq.errors import StoreUnavailable
 from jobq.executor import Kind, Outcome, Recovered
 from jobq.job import State
+from jobq.queue import Queue
+from jobq.recovery import Recovery
 from jobq.testing import START, FakeClock, MemoryStorage, MemoryStore, ScriptedExecutor, make_info
-from jobq.worker import KILL, NOW
+from jobq.worker import KILL, NOW, Worker
 
 FAILURE = Outcome(kind=Kind.FAILURE, reason="exit code 1", exit_code=1)
 SUCCESS = Outcome(kind=Kind.SUCCESS, exit_code=0)
@@ -36,12 +38,12 @@ class Bench:
             store=MemoryStore(self.storage),
             executor=self.executor,
         )
-        self.queue = self.app.queue()
+        self.queue = Queue(self.app)
 
     def worker(self, **arguments):
         arguments.setdefault("until", "empty")
         arguments.setdefault("note", self.notes.append)
-        return self.app.worker(**arguments)
+        return Worker(self.app, **arguments)
 
     def enqueue(self, job_id=None, **fields):
         if job_id is not None:
@@ -377,7 +379,7 @@ def test_a_reboot_and_a_death_while_draining_count_nothing(bench, info):
     b = bench()
     job = b.enqueue(delay=0)
     lose(b, job.id, **info)
-    recovery = b.app.recovery()
+    recovery = Recovery(b.app)
     assert recovery.settle() == ()
     after = b.queue.get(job.id)
     assert (after.state, after.losses, after.attempts) == (State.PENDING, 0, 0)
@@ -388,7 +390,7 @@ def test_three_losses_make_a_job_dead_with_the_reason_and_its_neighbours_complet
     poison, neighbour = b.enqueue("poison", priority=9), b.enqueue("neighbour")
     for _ in range(3):
         lose(b, poison.id)
-        b.app.recovery().settle()
+        Recovery(b.app).settle()
     b.worker().run()
     after = b.queue.get("poison")
     assert (after.state, after.losses, after.run) == (State.DEAD, 3, 3)
@@ -435,7 +437,7 @@ def test_a_job_with_two_losses_runs_alone(bench):
     b.enqueue("risky", priority=9)
     for _ in range(2):
         lose(b, "risky")
-        b.app.recovery().settle()
+        Recovery(b.app).settle()
     b.enqueue("one")
     b.enqueue("two")
     together = []

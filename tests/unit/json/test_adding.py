@@ -120,7 +120,8 @@ from pathlib import Path
 import jobq_json
 from jobq.job import Job
 from jobq.store import NewJob
-from jobq.settings import KERNEL_OPTIONS, Settings
+from jobq.options import KERNEL_OPTIONS
+from jobq.settings import Settings
 from jobq.providers import Context
 from jobq.clock import SystemClock
 context = Context(home=Path({str(tmp_path)!r}), url="", clock=SystemClock(), handlers={{}}, warn=print)

@@ -241,3 +241,16 @@ def test_a_handle_is_opened_anew_after_a_fork(kit):
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     kit.add(store, "three")
     assert [job.id for job in kit.jobs(store)] == ["one", "two", "three"]
+
+
+def test_a_manifest_is_told_from_one_of_the_same_size_and_time(kit):
+    store, reader = kit.open(), kit.open()
+    kit.add(store, "one")
+    path = kit.queue / "queue.json"
+    kit.compact(store)
+    for generation in range(3, 9):
+        assert reader._look().manifest.generation == generation - 1
+        times = path.stat().st_mtime_ns
+        kit.compact(store)
+        os.utime(path, ns=(times, times))
+        assert reader._look().manifest.generation == generation

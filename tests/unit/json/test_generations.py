@@ -102,6 +102,17 @@ def test_only_one_compacts_and_nobody_waits(kit):
     kit.compact(store)
 
 
+def test_what_somebody_else_compacted_meanwhile_is_left_alone(kit):
+    store, other = kit.open(), kit.open()
+    kit.add(store, "one")
+    view = store._look()
+    kit.compact(other)
+    kit.add(other, "two")
+    before = {path.name: path.read_bytes() for path in kit.queue.iterdir()}
+    assert not compaction.compact(store._directory, view, now=START, keep={})
+    assert {path.name: path.read_bytes() for path in kit.queue.iterdir()} == before
+
+
 def test_what_is_written_during_a_compaction_is_carried_over(kit, monkeypatch):
     store, other = kit.open(), kit.open()
     kit.add(store, "ended", "claimed", "deleted", "dead", "cancelled", "stays")

@@ -14,7 +14,8 @@ import jobq_log
 from jobq.errors import InvalidInput, UnsafeHome
 from jobq.events import Event, EventKind
 from jobq.job import State
-from jobq.settings import KERNEL_OPTIONS, Settings
+from jobq.options import KERNEL_OPTIONS
+from jobq.settings import Settings
 from jobq.testing import START, make_job
 from jobq_log.sinks import LEVELS, LOGGER
 
