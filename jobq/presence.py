@@ -44,6 +44,10 @@ class FilePresence(Presence):
         private_directory(directory)
         self.id, self.host = info.id, info.host
         self._directory = directory
+        self._join(info)
+
+    def _join(self, info: WorkerInfo) -> None:
+        directory = self._directory
         self._lock_fd = _create_locked(directory / f"{info.id}.lock")
         self._lock = _identity(os.fstat(self._lock_fd))
         self.jobs_fd: int | None = _create_locked(directory / f"{info.id}.jobs")
@@ -53,6 +57,17 @@ class FilePresence(Presence):
         """Replace what is told of this worker."""
         record = info.record() | {"lock": self._lock}
         replace(self._directory / f"{self.id}.json", json.dumps(record).encode(), durable=False)
+
+    def renew(self, info: WorkerInfo) -> bool:
+        if self._lock_fd < 0 or _is_at(self._lock_fd, self._directory / f"{self.id}.lock"):
+            return False
+        private_directory(self._directory)
+        _unlink_all(self._directory, self.id)
+        for descriptor in (self._lock_fd, self.jobs_fd):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._join(info)
+        return True
 
     def close(self) -> None:
         """Leave: the files go, then the locks. What still holds the jobs lock keeps only a nameless file."""
@@ -101,24 +116,27 @@ def recover(directory: Path, worker: WorkerInfo) -> Recovered:
     """End whatever a dead worker left running on this host.
 
     Every process of this user that carries the worker's name in its environment is killed, whether or not the jobs
-    lock is held; a lock still held then is waited for up to `ORPHAN_WAIT` seconds. Worker ids are never reused, so a
-    second or late recovery hits only what that worker left.
+    lock is held, and then every one that holds that lock; if it is held even so, it is waited for up to `ORPHAN_WAIT`
+    seconds. Worker ids are never reused, so a second or late recovery hits only what that worker left.
     """
     if worker.boot_id != processes.boot_id():
         return Recovered(clean=True) if worker.host == processes.host() else _elsewhere(worker)
+    lock = directory / f"{worker.id}.jobs"
     if not processes.visible():
-        if _held(directory / f"{worker.id}.jobs"):
+        if _held(lock):
             return Recovered(
                 clean=False, why="processes of its jobs still run, and cannot be looked for on this system"
             )
         return Recovered(clean=True)
     marker = f"{WORKER_VARIABLE}={worker.id}".encode()
     left = processes.kill_all(lambda: processes.carriers(marker), seconds=ORPHAN_WAIT)
+    if not left and _held(lock):
+        left = processes.kill_all(lambda: processes.holders(lock), seconds=ORPHAN_WAIT)
     if left:
         pids = ", ".join(str(orphan.pid) for orphan in left)
         return Recovered(clean=False, why=f"processes of its jobs cannot be ended (pid {pids})")
     end = time.monotonic() + ORPHAN_WAIT
-    while _held(directory / f"{worker.id}.jobs"):
+    while _held(lock):
         if time.monotonic() > end:
             return Recovered(
                 clean=False, why="a process of its jobs still runs and cannot be found (it holds the jobs lock)"
@@ -143,6 +161,14 @@ def unknown_worker(worker_id: str) -> WorkerInfo:
 
 def _elsewhere(worker: WorkerInfo) -> Recovered:
     return Recovered(clean=False, why=f"it ran on {worker.host}, and only a process there can look")
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether the open file is the one that stands there."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _create_locked(path: Path) -> int:

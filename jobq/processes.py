@@ -7,6 +7,7 @@ False and nothing is found.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_GET_CHILD_SUBREAPER = 37
@@ -122,10 +124,19 @@ def writes_to(pid: int, pipe: int) -> bool:
 
 def carriers(marker: bytes) -> list[Process]:
     """The living processes that carry `marker`, without this one and its ancestors."""
-    spared = ancestors(os.getpid())
-    return [
-        found for found in all_processes() if not found.dead and found.pid not in spared and carries(found.pid, marker)
-    ]
+    return _others(lambda pid: carries(pid, marker))
+
+
+def holders(path: Path) -> list[Process]:
+    """The living processes that have this very file open for reading and writing, without this one and its ancestors.
+
+    Whoever only looks at a file opens it for reading.
+    """
+    try:
+        facts = os.stat(path)
+    except FileNotFoundError:
+        return []
+    return _others(lambda pid: _has_open(pid, (facts.st_dev, facts.st_ino)))
 
 
 def ancestors(pid: int) -> set[int]:
@@ -191,6 +202,33 @@ def await_end(target: Process, *, seconds: float) -> bool:
         return bool(poll.poll(seconds * 1000))
     finally:
         os.close(descriptor)
+
+
+def _others(wanted: Callable[[int], bool]) -> list[Process]:
+    spared = ancestors(os.getpid())
+    return [found for found in all_processes() if not found.dead and found.pid not in spared and wanted(found.pid)]
+
+
+def _has_open(pid: int, file: tuple[int, int]) -> bool:
+    """Whether the process has the file of this device and inode open for reading and writing."""
+    try:
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                facts = os.stat(f"/proc/{pid}/fd/{name}")
+                if (facts.st_dev, facts.st_ino) == file and _mode(pid, name) == os.O_RDWR:
+                    return True
+    except OSError:
+        return False
+    return False
+
+
+def _mode(pid: int, descriptor: str) -> int:
+    """How a descriptor was opened: O_RDONLY, O_WRONLY or O_RDWR."""
+    with open(f"/proc/{pid}/fdinfo/{descriptor}", "rb") as info:
+        for line in info:
+            if line.startswith(b"flags:"):
+                return int(line.split()[1], 8) & os.O_ACCMODE
+    return os.O_RDONLY
 
 
 def _is_writing_end(pid: int, descriptor: str, link: str) -> bool:

@@ -34,15 +34,21 @@ class Recovery:
 
     Args:
         wake: called when a thread has finished, so that `poll` is called again.
+        own: the id of the worker that does this, which is nobody's to recover for itself.
     """
 
-    def __init__(self, app: App, wake: Callable[[], None] = lambda: None) -> None:
-        self._app, self._wake = app, wake
+    def __init__(self, app: App, wake: Callable[[], None] = lambda: None, *, own: str = "") -> None:
+        self._app, self._wake, self._own = app, wake, own
         self._boot = processes.boot_id()
         self._threads: dict[str, threading.Thread] = {}
         self._results: dict[str, Recovered] = {}
         self._again: dict[str, tuple[float, float]] = {}
         self.held_up: tuple[HeldUp, ...] = ()
+
+    @property
+    def under_way(self) -> bool:
+        """Whether something is being recovered, or was and is not yet given back."""
+        return bool(self._threads or self._results)
 
     def poll(self) -> int:
         """Take one step and return at once; how many jobs were given back."""
@@ -50,6 +56,8 @@ class Recovery:
         held_up = []
         results = {worker_id: self._results.pop(worker_id) for worker_id in list(self._results)}
         for worker, claims in self._app.store.lost(now=self._app.clock.now()):
+            if worker.id == self._own:
+                continue
             recovered = results.get(worker.id)
             if recovered is not None and recovered.clean:
                 given_back += self._give_back(worker, claims)

@@ -259,6 +259,11 @@ class Presence(ABC):
     host: str
     jobs_fd: int | None = None
 
+    def renew(self, info: WorkerInfo) -> bool:
+        """Called about every second: make sure that the membership stands; True if it had to be made anew."""
+        del info
+        return False
+
     @abstractmethod
     def close(self) -> None:
         """Leave. Claims still held are lost from here on."""

@@ -10,17 +10,19 @@ import os
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import SystemRandom
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from jobq import __version__, lifecycle, processes
 from jobq.attempts import Attempts
 from jobq.clock import Wake
-from jobq.errors import InvalidInput, StoreError
+from jobq.draining import DRAIN, NOW, Draining
+from jobq.errors import InvalidInput
 from jobq.executor import Kind
 from jobq.job import State, new_id
 from jobq.recovery import Recovery
 from jobq.retention import prune_by_settings
 from jobq.store import ALONE_LOSSES, Ended, Wanted, WorkerInfo
+from jobq.trouble import StoreTrouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,17 +31,14 @@ if TYPE_CHECKING:
     from jobq.app import App
     from jobq.clock import Random
     from jobq.job import Job
-    from jobq.recovery import HeldUp
     from jobq.store import Claimed, Presence
 
-DRAIN, NOW, KILL = 1, 2, 3
 SOON = timedelta(hours=24)
 LOOK_SECONDS = 0.25
 REPORT_SECONDS = 1.0
-DRAIN_NOTE_SECONDS = 10.0
 PRUNE_SECONDS = 600.0
-FIRST_PAUSE, LAST_PAUSE = 0.1, 30.0
 _NEVER = float("-inf")
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -61,15 +60,6 @@ class Summary:
     discarded: int = 0
     left: int = 0
     forced: bool = False
-
-
-@dataclass(slots=True)
-class _Trouble:
-    """The store refuses: what it says, the current pause, and when it is asked again (both in seconds)."""
-
-    error: StoreError
-    pause: float
-    again: float
 
 
 class Worker:
@@ -129,21 +119,22 @@ class Worker:
         self._wake = Wake()
         self._attempts = Attempts(app.executor, app.home.path, count, self._settings, self._wake.ring)
         self._unrecorded: list[Ended] = []
-        self._trouble: _Trouble | None = None
-        self._stop_level = 0
-        self._draining_since: float | None = None
+        self._trouble = StoreTrouble(self._clock, self._note)
+        self._draining = Draining(self._clock, self._settings, self._note)
         self._due: datetime | None = None
         self._stirred = False  # something happened elsewhere since the latest look around
         self._exhausted = False  # the latest claim was given less than it asked for
-        self._looked = self._reported = self._pruned = self._noted = _NEVER
+        self._untold = False  # what runs has changed since the latest report
+        self._looked = self._reported = self._pruned = _NEVER
         self._config_problem: str | None = None
+        self._held_up: tuple[str, ...] = ()
 
     def stop(self, level: int = DRAIN) -> None:
         """Stop: DRAIN claims nothing more and lets jobs finish, NOW ends and hands them back, KILL does so at once.
 
         May be called from any thread or signal handler, again with a higher level.
         """
-        self._stop_level = max(self._stop_level, level)
+        self._draining.level = max(self._draining.level, level)
         self._wake.ring()
 
     def run(self, joined: Callable[[WorkerInfo], None] = lambda info: None) -> Summary:
@@ -157,23 +148,27 @@ class Worker:
         """
         store = self._app.store
         presence = store.join(self.info)
-        recovery = Recovery(self._app, self._stir)
+        recovery = Recovery(self._app, self._stir, own=self.info.id)
         try:
             store.watch(self._stir)
             joined(self.info)
             while True:
-                self._enforce_stop()
+                if self._draining.carry_on(self._attempts, len(self._unrecorded)):
+                    self._looked = self._reported = _NEVER  # that it drains is told at once
                 idle = self._advance(presence)
                 now = self._clock.monotonic()
                 if self._stirred or now - self._looked >= LOOK_SECONDS:
                     self._looked, self._stirred = now, False
-                    if self._look_around(presence, recovery.poll):
+                    if self._look_around(presence, recovery):
                         continue
-                if self._is_over(recovery.held_up):
+                elif self._untold and now - self._reported >= REPORT_SECONDS:
+                    self._ask(lambda: self._report(presence), None)
+                if self._is_over(recovery):
                     break
                 if idle:
                     self._clock.wait(self._wake, self._pause())
-            self._count_left()
+            self.summary.forced = self._draining.forced
+            self.summary.left = self._ask(lambda: self._count(State.PENDING, State.FAILED), 0)
             return self.summary
         finally:
             self._app.close_executor()
@@ -188,29 +183,48 @@ class Worker:
     def _advance(self, presence: Presence) -> bool:
         """Record what ended, claim what fits, start it; True if there was nothing to do."""
         self._collect()
-        if self._trouble is not None and self._clock.monotonic() < self._trouble.again:
+        if self._trouble.resting:
             return True
-        limit = 0 if self._stop_level or self._trouble is not None or self._attempts.alone else self._attempts.free
-        if not self._unrecorded and not limit and self._trouble is None:
+        busy = self._draining.level or self._trouble.error is not None or self._attempts.alone
+        limit = 0 if busy else self._attempts.free
+        if not self._unrecorded and not limit and self._trouble.error is None:
             return True
         losses = ALONE_LOSSES - 1 if self._attempts else None
         wanted = Wanted(queues=self._queues, handlers=self._handlers, max_losses=losses)
         now = self._clock.now()
         try:
             claimed = self._app.store.claim(presence, wanted=wanted, limit=limit, now=now, ended=self._unrecorded)
-            alone = any(claim.job.losses >= ALONE_LOSSES for claim in claimed.claims)
-            self._exhausted = len(claimed.claims) < limit and not alone
-            self._due = self._app.store.next_due(wanted, now=now) if self._exhausted else None
-        except StoreError as error:
-            self._complain(error)
+        except Exception as error:
+            self._refused(error)
             return True
-        recovered = self._recovered()
+        recovered = self._trouble.over()
         recorded, self._unrecorded = self._unrecorded, []
         self._tell(recorded, claimed, now)
         for claim in claimed.claims:
             self._app.tell("started", claim.job, time=now)
             self._attempts.start(claim, presence.jobs_fd)
-        return not (claimed.claims or recorded or recovered)
+        alone = any(claim.job.losses >= ALONE_LOSSES for claim in claimed.claims)
+        self._exhausted = len(claimed.claims) < limit and not alone
+        self._due = None
+        if self._exhausted:
+            at_once: datetime | None = now
+            self._due = self._ask(lambda: self._app.store.next_due(wanted, now=now), at_once)
+        changed = bool(claimed.claims or recorded or recovered)
+        self._untold = self._untold or changed
+        return not changed
+
+    def _ask(self, ask: Callable[[], T], otherwise: T) -> T:
+        """Ask the store; where it refuses, or its plugin fails, that is noted and `otherwise` the answer."""
+        try:
+            return ask()
+        except Exception as error:
+            self._refused(error)
+            return otherwise
+
+    def _refused(self, error: Exception) -> None:
+        self._trouble.note(error)
+        self._untold = True
+        self._reported = _NEVER
 
     def _collect(self) -> None:
         """What ended since the last time, as changes to record."""
@@ -239,62 +253,56 @@ class Worker:
             self._app.tell(kind, job, time=now)
             self._finished(job)
 
-    def _look_around(self, presence: Presence, recover: Callable[[], int]) -> bool:
+    def _look_around(self, presence: Presence, recovery: Recovery) -> bool:
         """What need not be done at every step; True if it may have given something to claim."""
         self._refresh_settings()
+        return self._ask(lambda: self._look_at_store(presence, recovery), False)
+
+    def _look_at_store(self, presence: Presence, recovery: Recovery) -> bool:
+        store = self._app.store
+        if presence.renew(self.info):
+            self._note("the files that tell of this worker were gone; they were made anew")
+        if self._attempts:
+            self._attempts.heed(store.held(presence))
         found = False
-        try:
-            if self._attempts:
-                self._attempts.heed(self._app.store.held(presence))
-            if not self._stop_level:
-                found = recover() > 0
-                now = self._clock.monotonic()
-                if now - self._pruned >= PRUNE_SECONDS:
-                    self._pruned = now
-                    prune_by_settings(self._app.store, self._app.home.path, self._settings, self._clock.now())
+        if not self._draining.level:
+            found = recovery.poll() > 0
+            self._tell_held_up(recovery)
+            now = self._clock.monotonic()
+            if now - self._pruned >= PRUNE_SECONDS:
+                self._pruned = now
+                prune_by_settings(store, self._app.home.path, self._settings, self._clock.now())
+        if self._untold or self._draining.level:
             self._report(presence)
-        except StoreError as error:
-            self._complain(error)
         return found
 
-    def _enforce_stop(self) -> None:
-        """Carry a stop on, as far as it was asked for."""
-        if not self._stop_level:
-            return
-        now = self._clock.monotonic()
-        if self._draining_since is None:
-            self._draining_since = self._noted = now
-            self._looked = self._reported = _NEVER  # that it drains is told at once
-        grace = self._settings["stop-grace"]
-        if self._stop_level == DRAIN and grace is not None and now >= self._draining_since + grace.total_seconds():
-            self.stop(NOW)
-        if self._stop_level >= NOW and self._attempts:
-            self.summary.forced = True
-            kill_grace = self._settings["kill-grace"] if self._stop_level == NOW else timedelta(0)
-            self._attempts.hand_back(self._stop_level, kill_grace)
-        if self._attempts and now - self._noted >= DRAIN_NOTE_SECONDS:
-            self._noted = now
-            ids = self._attempts.ids
-            self._note(f"waiting for {len(ids)} running jobs ({', '.join(ids[:5])})")
+    def _tell_held_up(self, recovery: Recovery) -> None:
+        """Say it once of each job that cannot be given back."""
+        told = self._held_up
+        self._held_up = tuple(job for held in recovery.held_up for job in held.jobs)
+        for held in recovery.held_up:
+            fresh = [job for job in held.jobs if job not in told]
+            if fresh:
+                self._note(f"{', '.join(fresh[:5])} cannot run again yet, worker {held.worker.name} died: {held.why}")
 
-    def _is_over(self, held_up: Sequence[HeldUp]) -> bool:
+    def _is_over(self, recovery: Recovery) -> bool:
         if self._attempts:
             return False
         if self._unrecorded:
-            if self._stop_level >= NOW and self._trouble is not None:
+            if self._draining.level >= NOW and self._trouble.error is not None:
                 raise self._trouble.error
             return False
-        if self._stop_level:
+        if self._draining.level:
             return True
-        if self._until is None or self._trouble is not None or not self._exhausted:
+        if self._until is None or self._trouble.error is not None or not self._exhausted or recovery.under_way:
             return False
         soon = SOON if self._until == "empty" else timedelta(0)
         if self._due is not None and self._due <= self._clock.now() + soon:
             return False
         if self._until == "idle":
             return True
-        stuck = sum(len(held.jobs) for held in held_up)
-        return self._count(State.PROCESSING) <= stuck
+        stuck = sum(len(held.jobs) for held in recovery.held_up)
+        return self._ask(lambda: self._count(State.PROCESSING), stuck + 1) <= stuck
 
     def _count(self, *states: State) -> int:
         """How many jobs of this worker's queues are in one of these states."""
@@ -302,25 +310,18 @@ class Worker:
         mine = (n for name, n in counts.queues.items() if self._queues is None or name in self._queues)
         return sum(queue[state] for queue in mine for state in states)
 
-    def _count_left(self) -> None:
-        try:
-            self.summary.left = self._count(State.PENDING, State.FAILED)
-        except StoreError as error:
-            self._note(f"how many jobs are left cannot be told: {error}")
-
     def _pause(self) -> float:
         """Seconds until something must be looked at, if nothing rings before."""
         now = self._clock.monotonic()
-        pauses: list[float] = [self._settings["poll-interval"].total_seconds()]
+        pauses: list[float] = [
+            self._settings["poll-interval"].total_seconds(),
+            self._trouble.pause(now),
+            self._draining.pause(now),
+        ]
         if self._due is not None and self._attempts.free:
             pauses.append((self._due - self._clock.now()).total_seconds())
-        if self._trouble is not None:
-            pauses.append(self._trouble.again - now)
-        if self._draining_since is not None:
-            pauses.append(self._noted + DRAIN_NOTE_SECONDS - now)
-            grace = self._settings["stop-grace"]
-            if grace is not None and self._stop_level == DRAIN:
-                pauses.append(self._draining_since + grace.total_seconds() - now)
+        if self._untold:
+            pauses.append(self._reported + REPORT_SECONDS - now)
         return max(0.0, min(pauses))
 
     def _report(self, presence: Presence) -> None:
@@ -328,32 +329,17 @@ class Worker:
         now = self._clock.monotonic()
         if now - self._reported < REPORT_SECONDS:
             return
-        state = "draining" if self._stop_level else "running"
-        if self._trouble is not None:
+        state = "draining" if self._draining.level else "running"
+        if self._trouble.error is not None:
             state = f"store trouble: {self._trouble.error}"
         running = self._attempts.told()
         if state != self.info.state or running != self.info.running:
-            self._reported = now
             self.info = replace(self.info, state=state, running=running)
             self._app.store.report(presence, self.info)
+        self._reported, self._untold = now, False
 
     def _refresh_settings(self) -> None:
         problem = self._settings.refresh()
         if problem is not None and problem != self._config_problem:
             self._note(f"{problem}; the last good values stay in force")
         self._config_problem = problem
-
-    def _complain(self, error: StoreError) -> None:
-        pause = FIRST_PAUSE if self._trouble is None else min(LAST_PAUSE, self._trouble.pause * 2)
-        if self._trouble is None:
-            self._note(f"store trouble: {error}; claiming nothing, trying again")
-        self._trouble = _Trouble(error, pause, self._clock.monotonic() + pause)
-        self._reported = _NEVER
-
-    def _recovered(self) -> bool:
-        if self._trouble is None:
-            return False
-        self._trouble = None
-        self._reported = _NEVER
-        self._note("the store works again")
-        return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -10,6 +10,7 @@ import click
 
 from jobq import __version__
 from jobq.cli.base import GLOBAL_OPTIONS, Globals, describe_fault
+from jobq.cli.streams import abandon_stdout, is_unwritable, prepare, talk
 from jobq.errors import JobqError
 
 if TYPE_CHECKING:
@@ -94,14 +95,12 @@ class Root(click.Group):
         try:
             offered = ctx.ensure_object(Globals).app.plugins.commands()
         except JobqError as error:
-            click.echo(f"jobq: {error}", err=True)
+            talk(f"jobq: {error}")
             return {}
         commands: dict[str, click.Command] = {}
         for plugin, command in offered:
             if command.name in _COMMANDS:
-                click.echo(
-                    f"jobq: plugin {plugin.title}: the core command {command.name!r} cannot be replaced", err=True
-                )
+                talk(f"jobq: plugin {plugin.title}: the core command {command.name!r} cannot be replaced")
             elif command.name is not None:
                 commands[command.name] = command
         return commands
@@ -134,6 +133,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 
 def _run(args: list[str]) -> int:
+    prepare()
     state = Globals()
     try:
         try:
@@ -145,22 +145,27 @@ def _run(args: list[str]) -> int:
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.ClickException as error:
-        error.show()
+        with contextlib.suppress(OSError):
+            error.show()
         return 1
     except (click.Abort, KeyboardInterrupt):
-        click.echo("", err=True)
+        talk("")
         return 130
     except (_NobodyReads, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads: end quietly, at exit too
+        abandon_stdout()
         return 0
     except JobqError as error:
         if state.debug:
             raise
-        click.echo(f"jobq: {error}", err=True)
+        talk(f"jobq: {error}")
         return error.exit_code
     except Exception as error:
+        if isinstance(error, OSError) and is_unwritable(error):
+            abandon_stdout()
+            talk(f"jobq: what was asked is done, but the answer cannot be written: {error.strerror}")
+            return 74
         if state.debug:
             raise
-        click.echo(f"jobq: {describe_fault(error)}", err=True)
+        talk(f"jobq: {describe_fault(error)}")
         return 70
     return code

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobq.cli.text import safe
+from jobq.cli.streams import talk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -52,16 +52,17 @@ class Globals:
     def name_home(self) -> None:
         """Say which home is used, where it is not the default one."""
         if self.app.home.source != "default":
-            self.note(f"home: {self.app.home.path}")
+            there = "" if self.app.home.exists() else " (nothing is there yet)"
+            self.note(f"home: {self.app.home.path}{there}")
 
     def warn(self, message: str) -> None:
         """Tell of trouble that is no error."""
-        click.echo(f"jobq: {safe(message, sys.stderr)}", err=True)
+        talk(f"jobq: {message}")
 
     def note(self, message: str) -> None:
         """Talk, unless `--quiet`."""
         if not self.quiet:
-            click.echo(safe(message, sys.stderr), err=True)
+            talk(message)
 
     def close(self) -> None:
         """Free what was made."""
@@ -76,6 +77,8 @@ def GLOBAL_OPTIONS() -> Iterator[click.Option]:  # noqa: N802 - a constant, but 
         state = ctx.ensure_object(Globals)
         if param.name == "plugins":
             state.plugins += value
+        elif value == "":
+            raise click.BadParameter("must not be empty", ctx, param)
         elif value:
             setattr(state, str(param.name), value)
 
@@ -179,7 +182,7 @@ def first_failure(actions: Iterable[Callable[[], object]]) -> int:
         try:
             action()
         except JobqError as error:
-            click.echo(f"jobq: {safe(str(error), sys.stderr)}", err=True)
+            talk(f"jobq: {error}")
             code = code or error.exit_code
     return code
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobq.cli.base import Globals, command
+from jobq.cli.streams import talk
 from jobq.cli.text import safe
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def demo_command(_state: Globals) -> int:
     with tempfile.TemporaryDirectory(prefix="jobq-demo-") as directory:
         wrong = _run(_Stage(Path(directory)))
     for sentence in wrong:
-        click.echo(f"jobq: not as promised: {sentence}", err=True)
+        talk(f"jobq: not as promised: {sentence}")
     return 1 if wrong else 0
 
 

@@ -180,7 +180,7 @@ class _Stopper:
             signal.signal(signal.SIGHUP, self._heard)
 
     def _heard(self, number: int, frame: FrameType | None) -> None:
-        from jobq.worker import DRAIN, KILL, NOW
+        from jobq.draining import DRAIN, KILL, NOW
 
         del frame
         self.last = signal.Signals(number)

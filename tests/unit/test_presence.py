@@ -245,3 +245,13 @@ def test_in_a_copy_of_a_home_nothing_of_the_original_is_recovered(tmp_path, dire
     finally:
         marked.kill()
         marked.communicate()
+
+
+def test_a_member_whose_files_were_removed_makes_them_anew(directory, join):
+    member = join("w1")
+    info = next(info for info, _ in members(directory))
+    assert not member.renew(info)
+    shutil.rmtree(directory)
+    assert member.renew(info)
+    assert seen(directory) == {"w1": True}
+    assert not member.renew(info)

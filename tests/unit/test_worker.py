@@ -8,13 +8,14 @@ from datetime import timedelta
 import pytest
 
 from jobq.app import App
+from jobq.draining import KILL, NOW
 from jobq.errors import StoreUnavailable
 from jobq.executor import Kind, Outcome, Recovered
 from jobq.job import State
 from jobq.queue import Queue
 from jobq.recovery import Recovery
 from jobq.testing import START, FakeClock, MemoryStorage, MemoryStore, ScriptedExecutor, make_info
-from jobq.worker import KILL, NOW, Worker
+from jobq.worker import Worker
 
 FAILURE = Outcome(kind=Kind.FAILURE, reason="exit code 1", exit_code=1)
 SUCCESS = Outcome(kind=Kind.SUCCESS, exit_code=0)
@@ -240,7 +241,7 @@ def test_after_the_stop_nothing_is_claimed_and_the_running_job_finishes(bench):
     assert b.queue.get(first.id).state is State.COMPLETED
     assert b.queue.get(second.id).state is State.PENDING
     assert not summary.forced
-    assert len([note for note in b.notes if f"waiting for 1 running jobs ({first.id})" in note]) >= 9
+    assert len([note for note in b.notes if f"finishing 1 running job ({first.id})" in note]) >= 9
 
 
 @pytest.mark.parametrize(("level", "grace"), [(NOW, timedelta(seconds=5)), (KILL, timedelta(0))])
@@ -523,3 +524,63 @@ def test_run_until_empty_answers_with_completed_and_dead(bench):
     b.enqueue("good")
     b.enqueue("bad", max_attempts=1)
     assert b.queue.run_until_empty(concurrency=2) == (1, 1)
+
+
+def test_until_idle_gives_the_jobs_of_a_dead_worker_back_before_it_ends(bench):
+    b = bench()
+    job = b.enqueue()
+    lose(b, job.id)
+    assert b.worker(until="idle").run().completed == 1
+    assert b.queue.get(job.id).state is State.COMPLETED
+
+
+def test_a_store_plugin_that_fails_is_trouble_and_not_the_workers_end(bench, monkeypatch):
+    b = bench()
+    job = b.enqueue()
+    failures = []
+
+    def broken(self, presence):
+        failures.append(1)
+        raise ZeroDivisionError("a fault of the plugin")
+
+    claim = MemoryStore.claim
+
+    def failing(self, *args, **kwargs):
+        if len(failures) < 3:
+            broken(self, None)
+        return claim(self, *args, **kwargs)
+
+    monkeypatch.setattr(MemoryStore, "claim", failing)
+    monkeypatch.setattr(MemoryStore, "workers", broken)
+    assert b.worker().run().completed == 1
+    assert b.queue.get(job.id).run == 1
+    assert any("ZeroDivisionError: a fault of the plugin" in note for note in b.notes)
+
+
+def test_a_job_that_cannot_be_given_back_is_told_once(bench):
+    b = bench()
+    b.executor.recovery = Recovered(clean=False, why="pid 4711 cannot be ended")
+    job = b.enqueue()
+    lose(b, job.id)
+    b.enqueue(delay=5)
+    b.worker().run()
+    assert len([note for note in b.notes if job.id in note and "4711" in note]) == 1
+
+
+def test_a_worker_never_recovers_itself(bench):
+    b = bench(lambda job: None)
+    job = b.enqueue()
+    worker = b.worker()
+
+    class RemovingClock(FakeClock):
+        def wait(self, wake, seconds):
+            b.storage.gone.add(worker.info.id)
+            self.advance(seconds)
+            if self.monotonic() > 5:
+                b.executor.running[job.id].end(SUCCESS)
+            return wake.clear()
+
+    b.clock.__class__ = RemovingClock
+    worker.run()
+    assert b.executor.recovered == []
+    assert b.queue.get(job.id).losses == 0

@@ -1,0 +1,55 @@
+"""The standard streams: made fit at the start, and talk that never costs the work.
+
+stdout carries the answer, stderr the talk. What cannot be told is not told; only an answer that cannot be written is
+an error.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+
+import click
+
+from jobq.cli.text import safe
+
+_UNWRITABLE = frozenset({errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+
+
+def prepare() -> None:
+    """See to it that the three standard descriptors are open, and that no text is unwritable for its characters.
+
+    With one of them closed, the next file to be opened would get its number, and whatever is printed.
+    """
+    for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number is this one's
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - for good
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)  # a test's own stream has none
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def talk(message: str) -> None:
+    """One line on stderr, harmless on a terminal; nothing where nobody can be told any more."""
+    try:
+        click.echo(safe(message, sys.stderr), err=True)
+    except (OSError, ValueError):
+        return
+
+
+def is_unwritable(error: OSError) -> bool:
+    """Whether this is what writing to a full, broken or closed output raises: no file was named."""
+    return error.filename is None and error.errno in _UNWRITABLE
+
+
+def abandon_stdout() -> None:
+    """Nobody can have what is still to be written: let it go nowhere, at exit too."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
