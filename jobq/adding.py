@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from jobq.errors import DuplicateJob, InvalidInput, JobNotFound
@@ -24,8 +23,7 @@ def prepare(app: App, specs: Iterable[object], *, allow_unknown_handler: bool) -
     """Check specs and make jobs of them, without storing anything.
 
     Raises:
-        InvalidInput: a spec breaks a rule; where there are several, its 1-based number is told.
-        DuplicateJob: an id comes twice.
+        InvalidInput: a spec breaks a rule, or an id comes twice; where there are several, the 1-based number is told.
     """
     now = app.clock.now()
     try:
@@ -41,9 +39,10 @@ def prepare(app: App, specs: Iterable[object], *, allow_unknown_handler: bool) -
             new.append(new_job(spec, app.settings, now=now, handlers=handlers, directory=directory))
         except InvalidInput as error:
             raise error.at_line(number) if many and error.line is None else error from None
-    twice = [job_id for job_id, count in Counter(item.job.id for item in new).items() if count > 1]
-    if twice:
-        raise DuplicateJob(twice)
+    first: dict[str, int] = {}
+    for number, item in enumerate(new, 1):
+        if first.setdefault(item.job.id, number) != number:
+            raise InvalidInput("id", item.job.id, f"is that of line {first[item.job.id]} too", line=number)
     return new
 
 
@@ -106,7 +105,7 @@ def _standing(app: App, new: Iterable[NewJob], *, if_absent: bool) -> dict[str, 
         if not if_absent or _work(job) != _work(item.job):
             refused.append(job.id)
     if refused:
-        raise DuplicateJob(refused)
+        raise DuplicateJob(refused, work="other work" if if_absent else "")
     return there
 
 

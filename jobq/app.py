@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jobq.clock import Clock, SystemClock
-from jobq.errors import InvalidInput, JobqError, NotSupported, PluginError
+from jobq.errors import InvalidInput, JobqError, NotSupported, PluginError, StoreUnavailable
 from jobq.home import locate
 from jobq.notify import Notifications
 from jobq.options import KERNEL_OPTIONS
@@ -85,6 +85,7 @@ class App:
         if store is not None:
             self.store = store
         self._given_executor = executor
+        self._closed = False
 
     @cached_property
     def plugins(self) -> Plugins:
@@ -140,6 +141,8 @@ class App:
             PluginError: nobody offers it.
             StoreError: it cannot be used.
         """
+        if self._closed:
+            raise StoreUnavailable("this queue was closed")
         scheme, colon, url = self.settings["store"].partition(":")
         if not scheme:
             raise InvalidInput("store", self.settings["store"], "must begin with a store's name and a colon, as json:")
@@ -203,6 +206,7 @@ class App:
         if "notifications" in made:
             self.notifications.close()
         self.close_executor()
+        self._closed = True
         if "store" in made:
             made.pop("store").close()
 

@@ -18,12 +18,16 @@ class JobqError(Exception):
     exit_code: ClassVar[int] = 70
 
 
+HIDDEN = object()
+"""Stands for a value that an error does not show."""
+
+
 class InvalidInput(JobqError):
     """Something a person or a program handed in breaks a rule; nothing of it was stored.
 
     Args:
         field: the name of the field or option at fault, or "" where the whole input is.
-        value: the value that was refused, as given.
+        value: the value that was refused, as given; HIDDEN where it may be a secret, or where there is none to show.
         rule: what it should have been.
         line: the 1-based number of the input line it came from, where there are several.
     """
@@ -35,9 +39,9 @@ class InvalidInput(JobqError):
         super().__init__(field, value, rule)
 
     def __str__(self) -> str:
-        place = f"line {self.line}: " if self.line is not None else ""
-        name = f"{self.field}: " if self.field else ""
-        return f"{place}{name}{_shown(self.value)} {self.rule}"
+        parts = [f"line {self.line}:" if self.line is not None else "", f"{self.field}:" if self.field else ""]
+        parts += ["" if self.value is HIDDEN else _shown(self.value), self.rule]
+        return " ".join(part for part in parts if part)
 
     def at_line(self, line: int) -> InvalidInput:
         """The same error, told of line `line` of the input."""
@@ -81,12 +85,17 @@ class Conflict(JobqError):
 
 
 class DuplicateJob(Conflict):
-    """Ids that are taken, or given twice in one call; nothing of the call was stored."""
+    """Ids that are taken, or given twice in one call; nothing of the call was stored.
 
-    def __init__(self, ids: Iterable[str]) -> None:
+    `work` says what is done under them, where that is the point.
+    """
+
+    def __init__(self, ids: Iterable[str], work: str = "") -> None:
         self.ids = tuple(ids)
+        with_work = f", with {work}" if work else ""
         listed = ", ".join(self.ids[:10]) + (f" and {len(self.ids) - 10} more" if len(self.ids) > 10 else "")
-        super().__init__(f"job {listed} exists already" if len(self.ids) == 1 else f"jobs {listed} exist already")
+        exist = "exists" if len(self.ids) == 1 else "exist"
+        super().__init__(f"job{'s' if len(self.ids) > 1 else ''} {listed} {exist} already{with_work}")
 
 
 class WrongState(Conflict):

@@ -11,6 +11,7 @@ from jobq.errors import InvalidInput, WaitTimeout
 from jobq.job import ENDED, Job, State
 from jobq.spec import checked_queue
 from jobq.store import Query
+from jobq.times import to_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -105,8 +106,7 @@ class Queue:
         """Check specs and make jobs of them, without storing anything.
 
         Raises:
-            InvalidInput: as `enqueue_many`.
-            DuplicateJob: an id comes twice.
+            InvalidInput: as `enqueue_many`; also where an id comes twice.
         """
         return adding.prepare(self._app, specs, allow_unknown_handler=allow_unknown_handler)
 
@@ -180,7 +180,7 @@ class Queue:
 
         return changing.delete(self._app, job_id)
 
-    def prune(self, *, older_than: timedelta, states: frozenset[State] = frozenset({State.COMPLETED})) -> int:
+    def prune(self, *, older_than: timedelta | float, states: frozenset[State] = frozenset({State.COMPLETED})) -> int:
         """Delete ended jobs of these states, and their output, that last changed that long ago; how many.
 
         Raises:
@@ -190,7 +190,9 @@ class Queue:
 
         if not states <= ENDED:
             raise InvalidInput("state", ", ".join(sorted(states - ENDED)), "is no state in which a job has ended")
-        return retention.prune(self._app.store, self._app.home.path, states, self._app.clock.now() - older_than)
+        return retention.prune(
+            self._app.store, self._app.home.path, states, self._app.clock.now() - to_duration("older_than", older_than)
+        )
 
     def pause(self, queue: str, *, reason: str = "") -> None:
         """Let no more jobs of this queue be claimed, until `resume`; running ones go on.
@@ -211,21 +213,27 @@ class Queue:
             self._app.store.pause(checked_queue(queue), False, now=self._app.clock.now())
 
     def wait(
-        self, job_ids: Sequence[str], *, timeout: timedelta | None = None, seen: Callable[[Job], None] | None = None
+        self,
+        job_ids: Sequence[str],
+        *,
+        timeout: timedelta | float | None = None,
+        seen: Callable[[Job], None] | None = None,
     ) -> list[Job]:
         """Return when every one of these jobs has ended (completed, dead or cancelled): the jobs, in order.
 
         Args:
             job_ids: whole ids.
-            timeout: the longest to wait; None without end.
+            timeout: the longest to wait, a timedelta or seconds; None without end.
             seen: called with each job as it ends.
 
         Raises:
+            InvalidInput: a text in place of the ids, or no duration.
             JobNotFound: one does not exist, or was deleted meanwhile.
             WaitTimeout: the time ran out.
         """
         clock = self._app.clock
-        end = None if timeout is None else clock.monotonic() + timeout.total_seconds()
+        job_ids = _several("job_ids", job_ids)
+        end = None if timeout is None else clock.monotonic() + to_duration("timeout", timeout).total_seconds()
         ended: dict[str, Job] = {}
         nothing = Wake()
         while True:
@@ -260,9 +268,17 @@ class Queue:
             queues: the queues to serve; None: all.
 
         Raises:
-            InvalidInput: the concurrency is below 1.
+            InvalidInput: the concurrency is no number from 1, or the queues are no names of queues.
         """
         from jobq.worker import Worker
 
-        summary = Worker(self._app, count=concurrency, queues=queues, until="empty").run()
+        served = None if queues is None else _several("queues", queues)
+        summary = Worker(self._app, count=concurrency, queues=served, until="empty").run()
         return summary.completed, summary.dead
+
+
+def _several(field: str, names: Sequence[str]) -> Sequence[str]:
+    """The names, if they are not one text, which would be taken for its characters."""
+    if isinstance(names, str):
+        raise InvalidInput(field, names, "must be a list of texts, not one text")
+    return names

@@ -12,10 +12,10 @@ import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from jobq.errors import InvalidInput
+from jobq.errors import HIDDEN, InvalidInput
 from jobq.job import Job, new_id
 from jobq.store import NewJob
-from jobq.times import ceil_ms, duration_of, parse_instant, seconds_of
+from jobq.times import ceil_ms, parse_instant, to_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -28,7 +28,6 @@ QUEUE = r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,63}"
 NAME = r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,127}"
 MAX_DEPTH = 100
 META_LIMIT = 4096
-_CONDITION = r"\d{1,3}-\d{1,3}|[A-Za-z_][\w.]*"
 
 
 def loads(text: str | bytes) -> Any:
@@ -113,7 +112,7 @@ def new_job(
         InvalidInput: a rule is broken.
     """
     if not isinstance(spec, dict):
-        raise InvalidInput("", spec, "must be a JSON object")
+        raise InvalidInput("", HIDDEN if spec is None else spec, "a job must be a JSON object")
     for key in spec:
         if key not in _FIELDS:
             raise InvalidInput(str(key), spec[key], f"is no field of a job{_meant(str(key), _FIELDS)}")
@@ -125,14 +124,13 @@ def new_job(
             raise InvalidInput(key, value, f"and {name} are two names of one field; give one")
         values[name] = _FIELDS[key](key, value)
     if "run_at" in values and "delay" in values:
-        raise InvalidInput("delay", spec["delay"], "and run_at exclude one another")
+        raise InvalidInput("delay", HIDDEN, "and run_at exclude one another")
     delay: timedelta | None = values.pop("delay", None)
     values["run_at"] = values.get("run_at") or (ceil_ms(now + delay) if delay else now)
     if values.get("handler") is not None:
         _check_handler_job(values, handlers, settings["payload-limit"])
     else:
-        if "payload" in values:
-            raise InvalidInput("payload", spec["payload"], "is for handlers; a command has arguments and env")
+        _check_command_job(values)
         values["cwd"] = os.path.join(
             directory or os.sep, values.get("cwd") or ""
         )  # join drops an absolute cwd's prefix
@@ -157,10 +155,19 @@ def _check_handler_job(values: Mapping[str, Any], handlers: Collection[str] | No
             raise InvalidInput("payload", "…", f"has {size} bytes; the limit is {limit} (payload-limit)")
 
 
+def _check_command_job(values: Mapping[str, Any]) -> None:
+    if "payload" in values:
+        raise InvalidInput("payload", values["payload"], "is for handlers; a command has arguments and env")
+    for field in ("retry_on", "no_retry_on"):
+        for condition in values.get(field, ()):
+            if isinstance(condition, str) and condition[0].isalpha() and condition not in ("timeout", "signal"):
+                raise InvalidInput(field, condition, "is no exit code, timeout or signal; commands raise no exceptions")
+
+
 def _exactly_one(spec: Mapping[Any, Any]) -> None:
     if ("command" in spec) == ("handler" in spec):
         what = "both" if "command" in spec else "neither"
-        raise InvalidInput("command", spec.get("command"), f"or handler: exactly one of the two, not {what}")
+        raise InvalidInput("", HIDDEN, f"a job has a command or a handler, not {what}")
 
 
 def _matching(pattern: str, rule: str) -> Callable[[str, object], str]:
@@ -207,16 +214,8 @@ def _run_at(field: str, value: object) -> datetime:
     return parse_instant(field, value)
 
 
-def _delay(field: str, value: object) -> timedelta:
-    if isinstance(value, timedelta):
-        value = seconds_of(value)
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
-        raise InvalidInput(field, value, "must be a number of seconds")
-    return duration_of(field, value, value)
-
-
 def _timeout(field: str, value: object) -> timedelta | None:
-    timeout = None if value is None else _delay(field, value)
+    timeout = None if value is None else to_duration(field, value)
     if timeout is not None and not timeout:
         raise InvalidInput(field, 0, "must be more than 0; without a timeout it is null, or none")
     return timeout
@@ -227,8 +226,11 @@ def _env(field: str, value: object) -> dict[str, str]:
         raise InvalidInput(field, value, "must be an object of names and texts")
     for name, text in value.items():
         if not isinstance(name, str) or not name or "=" in name or not isinstance(text, str):
-            raise InvalidInput(f"{field}.{name}", text, "must be a text, and its name hold no =")
-    check_json(field, value)
+            raise InvalidInput(f"{field}.{name}", HIDDEN, "must be a text, and its name hold no =")
+        try:
+            check_json(field, [name, text])
+        except InvalidInput as error:
+            raise InvalidInput(f"{field}.{name}", HIDDEN, error.rule) from None
     return value
 
 
@@ -263,12 +265,20 @@ def _conditions(field: str, value: object) -> tuple[str | int, ...]:
     if not isinstance(value, (list, tuple)):
         raise InvalidInput(field, value, "must be a list")
     for condition in value:
-        number = isinstance(condition, int) and not isinstance(condition, bool) and 0 <= condition <= 255
-        if not number and not (isinstance(condition, str) and re.fullmatch(_CONDITION, condition)):
+        if isinstance(condition, bool) or not isinstance(condition, (int, str)) or not _is_condition(condition):
             raise InvalidInput(
-                field, condition, "must be an exit code, a range as 1-5, timeout, signal or the name of an exception"
+                field,
+                condition,
+                "must be an exit code from 1 to 255, a range of them as 1-5, timeout, signal or the name of an exception",
             )
     return tuple(value)
+
+
+def _is_condition(condition: int | str) -> bool:
+    if isinstance(condition, str) and not condition[:1].isdigit():
+        return re.fullmatch(r"[A-Za-z_]\w*", condition) is not None
+    low, _, high = str(condition).partition("-")
+    return low.isdigit() and (high or low).isdigit() and 1 <= int(low) <= int(high or low) <= 255
 
 
 _FIELDS: dict[str, Callable[[str, Any], Any]] = {
@@ -283,7 +293,7 @@ _FIELDS: dict[str, Callable[[str, Any], Any]] = {
     "max_attempts": _integer(1, 2**31 - 1),
     "max_retries": _integer(1, 2**31 - 1),
     "run_at": _run_at,
-    "delay": _delay,
+    "delay": to_duration,
     "timeout": _timeout,
     "cwd": _text,
     "env": _env,

@@ -6,6 +6,7 @@ the texts of two instants sort as the instants do.
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -17,6 +18,7 @@ _DURATION = r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+"
 _PART = r"(\d+(?:\.\d+)?)(ms|[smhdw])"
 _INSTANT = r"(?a)\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:\d\d)?"
 _CLOCK = r"(?:(today|tomorrow)\s+)?(\d{1,2}):(\d{2})(?::(\d{2}))?"
+_LOCAL = r"(?a)\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?"
 MAX_DURATION = timedelta(days=36500)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -66,16 +68,23 @@ def parse_instant(field: str, value: object) -> datetime:
 
 
 def parse_at(field: str, value: str, now: datetime) -> datetime:
-    """What a person means by `03:00`, `tomorrow 03:00` (local time) or an RFC 3339 instant.
+    """What a person means by `03:00`, `tomorrow 03:00`, `2026-07-11 03:00` (local time) or an RFC 3339 instant.
 
-    A time alone is the next such one; `today` and RFC 3339 are taken as they are, past or not.
+    A time alone is the next such one; the others are taken as they are, past or not.
 
     Raises:
         InvalidInput: none of these.
     """
-    match = re.fullmatch(_CLOCK, value.strip())
+    text = value.strip()
+    match = re.fullmatch(_CLOCK, text)
+    if match is None and re.fullmatch(_LOCAL, text):
+        text = datetime.fromisoformat(text).astimezone().isoformat() if _is_date(text) else text
     if match is None:
-        return parse_instant(field, value)
+        try:
+            return parse_instant(field, text)
+        except InvalidInput:
+            rule = "must be a time as 03:00, 'tomorrow 03:00', '2026-07-11 03:00' or 2026-07-11T03:00:00Z"
+            raise InvalidInput(field, value, rule) from None
     day, hour, minute, second = match.groups()
     try:
         local = now.astimezone().replace(
@@ -86,6 +95,14 @@ def parse_at(field: str, value: str, now: datetime) -> datetime:
     if day == "tomorrow" or (day is None and local.astimezone() <= now):
         local += timedelta(days=1)
     return local.astimezone(UTC)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def parse_duration(field: str, value: str) -> timedelta:
@@ -113,6 +130,18 @@ def duration_of(field: str, value: object, seconds: float) -> timedelta:
     if not 0 <= seconds <= MAX_DURATION.total_seconds():
         raise InvalidInput(field, value, "must be at least 0 and at most 100 years")
     return -(-timedelta(seconds=seconds) // _MILLISECOND) * _MILLISECOND
+
+
+def to_duration(field: str, value: object) -> timedelta:
+    """A timedelta, or a number of seconds, as a timedelta of whole milliseconds, rounded up.
+
+    Raises:
+        InvalidInput: neither, or out of what `duration_of` takes.
+    """
+    seconds = seconds_of(value) if isinstance(value, timedelta) else value
+    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not math.isfinite(seconds):
+        raise InvalidInput(field, value, "must be a number of seconds")
+    return duration_of(field, seconds, seconds)
 
 
 def format_duration(duration: timedelta) -> str:

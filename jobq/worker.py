@@ -21,6 +21,7 @@ from jobq.executor import Kind
 from jobq.job import State, new_id
 from jobq.recovery import Recovery
 from jobq.retention import prune_by_settings
+from jobq.spec import checked_queue
 from jobq.store import ALONE_LOSSES, Ended, Wanted, WorkerInfo
 from jobq.trouble import StoreTrouble
 
@@ -76,7 +77,7 @@ class Worker:
         note: hears what a person at the worker's terminal should know.
 
     Raises:
-        InvalidInput: the count is below 1.
+        InvalidInput: the count is below 1, or a queue's name is none.
         PluginError: the executor or backoff is missing or broken.
     """
 
@@ -92,12 +93,12 @@ class Worker:
         finished: Callable[[Job], None] = lambda job: None,
         note: Callable[[str], None] | None = None,
     ) -> None:
-        if count < 1:
-            raise InvalidInput("count", count, "must be at least 1")
+        if not isinstance(count, int) or count < 1:
+            raise InvalidInput("count", count, "must be a whole number, at least 1")
         app.create_home()
         self._app, self._clock, self._settings = app, app.clock, app.settings
         self._until = until
-        self._queues = tuple(dict.fromkeys(queues)) if queues else None
+        self._queues = tuple(dict.fromkeys(map(checked_queue, queues))) if queues else None
         self._delay, self._finished, self._note = app.delay(random or SystemRandom()), finished, note or app.warn
         self._handlers = frozenset(app.handlers)
         worker_id = new_id()

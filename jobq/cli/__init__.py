@@ -10,7 +10,7 @@ import click
 
 from jobq import __version__
 from jobq.cli.base import GLOBAL_OPTIONS, Globals, describe_fault
-from jobq.cli.streams import abandon_stdout, is_unwritable, prepare, talk
+from jobq.cli.streams import abandon, finish, is_unwritable, prepare, talk
 from jobq.errors import JobqError
 
 if TYPE_CHECKING:
@@ -129,7 +129,12 @@ def root(ctx: click.Context) -> None:
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line with `args` (default: the process's own) and exit with its code."""
-    sys.exit(_run(sys.argv[1:] if args is None else list(args)))
+    try:
+        code = _run(sys.argv[1:] if args is None else list(args))
+    except KeyboardInterrupt:  # it came while something else was being told or closed
+        code = 130
+    finish()
+    sys.exit(code)
 
 
 def _run(args: list[str]) -> int:
@@ -152,7 +157,7 @@ def _run(args: list[str]) -> int:
         talk("")
         return 130
     except (_NobodyReads, BrokenPipeError):
-        abandon_stdout()
+        abandon(1)
         return 0
     except JobqError as error:
         if state.debug:
@@ -161,7 +166,7 @@ def _run(args: list[str]) -> int:
         return error.exit_code
     except Exception as error:
         if isinstance(error, OSError) and is_unwritable(error):
-            abandon_stdout()
+            abandon(1)
             talk(f"jobq: what was asked is done, but the answer cannot be written: {error.strerror}")
             return 74
         if state.debug:

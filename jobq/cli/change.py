@@ -18,7 +18,7 @@ from jobq.job import State
 from jobq.times import format_time, parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from jobq.job import Job
 
@@ -44,24 +44,27 @@ def bulk(function: Callable[..., Any]) -> Callable[..., Any]:
 def cancel_command(state: Globals, selection: Selection, **options: Any) -> int:
     """Cancel waiting jobs, and stop running ones with all their processes; returns when those are gone."""
     selection = _in_states(selection, State.PENDING, State.FAILED, State.PROCESSING)
-    held_up: list[str] = []
+    held_up: dict[str | None, str] = {}
+    recovered: list[bool] = []
 
     def cancel(job: Job) -> Job | None:
         if job.state is State.CANCELLED:
             return None
-        if job.state is State.PROCESSING and not held_up:
-            held_up[:] = ["", *(f"{held.worker.name}: {held.why}" for held in state.queue.recover())]
+        if job.state is State.PROCESSING and not recovered:
+            recovered.append(True)
+            held_up.update((held.worker.id, held.why) for held in state.queue.recover())
         return state.queue.cancel(job.id)
 
-    def finish(jobs: Sequence[Job]) -> list[Job]:
-        stopping = [job.id for job in jobs if job.state is State.PROCESSING]
-        if len(held_up) > 1 and stopping:
-            raise StoreUnavailable(f"processes of a dead worker cannot be ended, and its job stays: {held_up[1]}")
-        ended = {job.id: job for job in state.queue.wait(stopping)}
-        for job in ended.values():
-            if job.state is not State.CANCELLED:
-                raise WrongState(job.id, job.state, "cancel")
-        return [ended.get(job.id, job) for job in jobs]
+    def finish(job: Job) -> Job:
+        if job.state is State.PROCESSING:
+            if job.worker in held_up:
+                raise StoreUnavailable(
+                    f"job {job.id} is cancelled as soon as what its dead worker left has ended: {held_up[job.worker]}"
+                )
+            (job,) = state.queue.wait([job.id])
+        if job.state is not State.CANCELLED:
+            raise WrongState(job.id, job.state, "cancel")
+        return job
 
     return _change(state, selection, "cancel", cancel, finish, **options)
 
@@ -72,7 +75,7 @@ def cancel_command(state: Globals, selection: Selection, **options: Any) -> int:
 def retry_command(state: Globals, selection: Selection, **options: Any) -> int:
     """Make jobs pending now: a failed one keeps its attempts, a dead or cancelled one starts from 0."""
     selection = _in_states(selection, State.FAILED, State.DEAD, State.CANCELLED)
-    return _change(state, selection, "retry", _retry(state), list, **options)
+    return _change(state, selection, "retry", _retry(state), **options)
 
 
 @command("delete", short_help="Delete jobs and their output.")
@@ -81,7 +84,7 @@ def retry_command(state: Globals, selection: Selection, **options: Any) -> int:
 def delete_command(state: Globals, selection: Selection, **options: Any) -> int:
     """Delete jobs, whatever their state, with their output. A running one is refused: cancel it first."""
     selection = _in_states(selection, *(set(State) - {State.PROCESSING}))
-    return _change(state, selection, "delete", _delete(state), list, **options)
+    return _change(state, selection, "delete", _delete(state), **options)
 
 
 @command("prune", short_help="Delete jobs that ended long ago.")
@@ -107,8 +110,9 @@ def pause_command(state: Globals, queues: tuple[str, ...], reason: str) -> int:
     """Let no more jobs of these queues start; running ones go on, and enqueueing too."""
 
     def pause(queue: str) -> None:
+        known = queue in state.queue.counts().queues
         state.queue.pause(queue, reason=reason)
-        state.note(f"Queue {queue} paused")
+        state.note(f"Queue {queue} paused" + ("" if known else " (there are no jobs in it)"))
 
     return first_failure([lambda queue=queue: pause(queue) for queue in queues])  # type: ignore[misc]
 
@@ -155,7 +159,7 @@ def dlq_list(state: Globals, selection: Selection, as_json: bool) -> int:
 def dlq_retry(state: Globals, selection: Selection, everything: bool, **options: Any) -> int:
     """Make dead jobs pending again, with attempts 0."""
     selection = _dead_only(selection, everything)
-    return _change(state, selection, "retry", _only_dead("retry", _retry(state)), list, **options)
+    return _change(state, selection, "retry", _only_dead("retry", _retry(state)), **options)
 
 
 @dlq_command.command("purge", short_help="Delete dead jobs and their output.")
@@ -166,7 +170,7 @@ def dlq_retry(state: Globals, selection: Selection, everything: bool, **options:
 def dlq_purge(state: Globals, selection: Selection, everything: bool, **options: Any) -> int:
     """Delete dead jobs and their output."""
     selection = _dead_only(selection, everything)
-    return _change(state, selection, "purge", _only_dead("purge", _delete(state)), list, **options)
+    return _change(state, selection, "purge", _only_dead("purge", _delete(state)), **options)
 
 
 def _change(
@@ -174,7 +178,7 @@ def _change(
     chosen: Selection,
     verb: str,
     act: Callable[[Job], Job | None],
-    finish: Callable[[Sequence[Job]], list[Job]],
+    finish: Callable[[Job], Job] = lambda job: job,
     *,
     yes: bool,
     dry_run: bool,
@@ -184,7 +188,7 @@ def _change(
 
     Args:
         act: does it to one job; None from it: that job is so already.
-        finish: waits for what is not done at once, and answers with the jobs as they are then.
+        finish: waits for what is not done at once, and answers with the job as it is then.
     """
     if chosen.nothing:
         raise click.UsageError("say which jobs: ids, or conditions as --state")
@@ -207,25 +211,34 @@ def _change(
 
     def one(look_up: Callable[[], Job]) -> None:
         job = look_up()
-        after = act(job)
-        if after is None or after.rev == job.rev:
+        try:
+            after = act(job)
+        except WrongState:
+            if chosen.ids:
+                raise
+            return  # it was selected by what it was a moment ago
+        if after is None:
             state.note(f"Job {job.id} is {job.state} already")
         else:
             changed.append(after)
         records.append(after or job)
 
     code = first_failure(functools.partial(one, look_up) for look_up in look_ups)
-    code = code or first_failure([lambda: changed.__setitem__(slice(None), finish(changed))])
+    done: dict[str, Job] = {}
+
+    def complete(job: Job) -> None:
+        done[job.id] = finish(job)
+
+    later = first_failure(functools.partial(complete, job) for job in changed)
     if as_json:
-        latest = {job.id: job for job in changed}
-        show_json([latest.get(job.id, job).full_record() for job in records])
-    if len(changed) > ONE_LINE_EACH:
-        state.note(f"{_jobs(len(changed))} {_PAST[verb]}")
+        show_json([done.get(job.id, job).full_record() for job in records])
+    if len(done) > ONE_LINE_EACH:
+        state.note(f"{_jobs(len(done))} {_PAST[verb]}")
     else:
-        for job in changed:
+        for job in done.values():
             told = f" ({job.state})" if verb == "retry" else ""
             state.note(f"Job {job.id} {_PAST[verb]}{told}")
-    return code
+    return code or later
 
 
 def _itself(job: Job) -> Job:
@@ -257,7 +270,7 @@ def _only_dead(verb: str, act: Callable[[Job], Job | None]) -> Callable[[Job], J
 
 
 def _retry(state: Globals) -> Callable[[Job], Job | None]:
-    return lambda job: state.queue.retry(job.id)
+    return lambda job: None if job.state is State.PENDING else state.queue.retry(job.id)
 
 
 def _delete(state: Globals) -> Callable[[Job], Job | None]:

@@ -66,7 +66,9 @@ def set_(state: Globals, key: str, value: str) -> None:
     with _editing(state.app.home.path) as document:
         _put(document, name, written, () if option is None else _spellings(option))
     state.note(f"{name.replace('-', '_') if option is not None else name}={one_line(_text(written))}")
-    if option is not None:
+    if option is None:
+        state.note("it counts for workers that are started from now on")
+    else:
         _notes(state, found, option)
 
 

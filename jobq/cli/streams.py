@@ -48,8 +48,17 @@ def is_unwritable(error: OSError) -> bool:
     return error.filename is None and error.errno in _UNWRITABLE
 
 
-def abandon_stdout() -> None:
-    """Nobody can have what is still to be written: let it go nowhere, at exit too."""
+def abandon(descriptor: int) -> None:
+    """Nobody can have what is still to be written there: let it go nowhere, at exit too."""
     null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
+    os.dup2(null, descriptor)
     os.close(null)
+
+
+def finish() -> None:
+    """Write what is still in buffers, so that what cannot be written does not change the exit code at the very end."""
+    for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            abandon(descriptor)

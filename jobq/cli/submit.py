@@ -10,7 +10,7 @@ import click
 
 from jobq.cli.base import Command, Globals, command, read_input, show_json
 from jobq.cli.text import local_time
-from jobq.errors import InvalidInput
+from jobq.errors import HIDDEN, InvalidInput
 from jobq.spec import loads
 from jobq.times import parse_at, parse_duration
 
@@ -54,7 +54,8 @@ def enqueue_command(
             return
     new = state.queue.prepare(specs, allow_unknown_handler=allow_unknown_handler)
     jobs = _store(state, new, if_absent=if_absent)
-    _answer(state, new, jobs, as_json=as_json)
+    _answer(jobs, as_json=as_json)
+    _tell(state, new, jobs)
 
 
 class AddCommand(Command):
@@ -111,12 +112,20 @@ def add_command(state: Globals, words: tuple[str, ...], wait: bool, follow: bool
     if_absent, allow = options.pop("if_absent"), options.pop("allow_unknown_handler")
     work = _work(words, click.get_current_context().meta.get(_ARGV), options)
     spec = work | _fields(state, options, captured="command" in work)
-    new = state.queue.prepare([spec], allow_unknown_handler=allow)
+    try:
+        new = state.queue.prepare([spec], allow_unknown_handler=allow)
+    except InvalidInput as error:
+        if error.field == "handler":
+            raise InvalidInput(error.field, error.value, f"{error.rule}. {_HINT}") from None
+        raise
     jobs = _store(state, new, if_absent=if_absent)
-    _answer(state, new, jobs, as_json=as_json)
+    waiting = wait or follow
+    if not (as_json and waiting):
+        _answer(jobs, as_json=as_json)
+    _tell(state, new, jobs)
     if options["at"] is not None:
         state.note(f"runs at {local_time(jobs[0].run_at)}")
-    if not wait and not follow:
+    if not waiting:
         return 0
     if follow:
         from jobq.cli.logs import follow_job
@@ -124,7 +133,10 @@ def add_command(state: Globals, words: tuple[str, ...], wait: bool, follow: bool
         follow_job(state, jobs[0].id)
     from jobq.cli.see import wait_for
 
-    return wait_for(state, [jobs[0].id])
+    code = wait_for(state, [jobs[0].id])
+    if as_json:
+        _answer([state.queue.get(jobs[0].id)], as_json=True)
+    return code
 
 
 def _work(words: Sequence[str], argv: Sequence[str] | None, options: dict[str, Any]) -> dict[str, Any]:
@@ -179,6 +191,8 @@ def _fields(state: Globals, options: dict[str, Any], *, captured: bool) -> dict[
     for option in ("retry_on", "no_retry_on"):
         if options[option] is not None:
             parts = [part.strip() for part in options[option].split(",") if part.strip()]
+            if not parts:
+                raise InvalidInput(f"--{option.replace('_', '-')}", options[option], "names nothing")
             fields[option] = [int(part) if part.isdigit() else part for part in parts]
     env = _environment(state, options, captured=captured)
     if env:
@@ -199,7 +213,7 @@ def _environment(state: Globals, options: dict[str, Any], *, captured: bool) -> 
             if text and not text.startswith("#"):
                 name, equals, value = text.partition("=")
                 if not equals or not name:
-                    raise InvalidInput("--env-file", text, "must be NAME=VALUE", line=number)
+                    raise InvalidInput("--env-file", HIDDEN, "must be NAME=VALUE", line=number)
                 env[name.removeprefix("export ").strip()] = value
     for pair in options["env"]:
         name, equals, value = pair.partition("=")
@@ -219,7 +233,8 @@ def _lines(data: bytes) -> list[Any]:
             try:
                 specs.append(loads(line))
             except InvalidInput as error:
-                raise error.at_line(number) from None
+                rule = f"{error.rule} (JSON Lines: each line is one object)"
+                raise InvalidInput(error.field, error.value, rule, line=number) from None
     return specs
 
 
@@ -231,29 +246,37 @@ def _store(state: Globals, new: Sequence[NewJob], *, if_absent: bool) -> list[Jo
         return state.queue.store_new(new, if_absent=if_absent, progress=lambda done: bar.update(done - bar.pos))
 
 
-def _answer(state: Globals, new: Sequence[NewJob], jobs: Sequence[Job], *, as_json: bool) -> None:
+def _answer(jobs: Sequence[Job], *, as_json: bool) -> None:
     if as_json:
         records = [job.full_record() for job in jobs]
         show_json(records[0] if len(records) == 1 else records)
     else:
         click.echo("\n".join(job.id for job in jobs))
+
+
+def _tell(state: Globals, new: Sequence[NewJob], jobs: Sequence[Job]) -> None:
+    """Say what was stored, and what stands in the way of its running."""
     added = [job.created_at == item.job.created_at for item, job in zip(new, jobs, strict=True)]
     if len(jobs) > 100:
         there = f", {added.count(False)} exist already" if not all(added) else ""
         state.note(f"{added.count(True)} jobs enqueued{there}")
     else:
         for job, is_new in zip(jobs, added, strict=True):
-            state.note(
-                f"Job {job.id} enqueued ({job.state})" if is_new else f"Job {job.id} exists already ({job.state})"
-            )
-    _note_unserved(state, {job.queue for job in jobs})
+            what = "enqueued" if is_new else "exists already"
+            state.note(f"Job {job.id} {what} ({job.state})")
+    _note_unserved(state, jobs)
 
 
-def _note_unserved(state: Globals, queues: set[str]) -> None:
-    """Say so where no worker serves the queue: it saves a person from waiting for nothing."""
+def _note_unserved(state: Globals, jobs: Sequence[Job]) -> None:
+    """Say so where no live worker would run them: it saves a person from waiting for nothing."""
     if state.quiet:
         return
-    served = [worker.queues for worker in state.queue.workers()]
-    for queue in sorted(queues):
-        if not any(names is None or queue in names for names in served):
+    workers = state.queue.workers()
+    for queue in sorted({job.queue for job in jobs}):
+        serving = [info for info in workers if info.queues is None or queue in info.queues]
+        if not serving:
             state.note(f"no worker serves the queue {queue}; `jobq worker start --detach` starts one")
+            continue
+        for handler in sorted({job.handler for job in jobs if job.queue == queue and job.handler is not None}):
+            if not any(handler in info.handlers for info in serving):
+                state.note(f"no worker of the queue {queue} has the handler {handler}; one that is started now will")

@@ -22,7 +22,7 @@ _UNSAFE = (
     "\U000e0000-\U000e0fff]"
 )
 _SECRETIVE = (
-    r"(?i)password|passwd|passphrase|(^|_)pass(_|$)|_pwd(_|$)|(^|_)pw(_|$)|secret|token|credential|(^|_)auth(_|$)"
+    r"(?i)password|passwd|passphrase|pgpass|(^|_)pass(_|$)|_pwd(_|$)|(^|_)pw(_|$)|secret|token|credential|(^|_)auth(_|$)"
     r"|(^|_)(api|access)?key(_|$)|private|cookie|dsn$"
 )
 _IN_URL = r"(://[^/\s:@]*:)[^/\s@]+(?=@)"
@@ -34,6 +34,8 @@ _COLOURS = {
     "cancelled": "90",
 }
 MASK = "***"
+PADDED = 80
+"""Columns that a cell is padded to at most where the output is no terminal."""
 
 
 def visible(text: str) -> str:
@@ -153,6 +155,8 @@ def columns(
         widths[flexible] = max(8, min(widths[flexible], room))
         for row in cells:
             row[flexible] = cut(row[flexible], widths[flexible])
+    elif widths:  # one huge cell must not make every line as long
+        widths = [min(wide, PADDED) for wide in widths]
     lines = []
     for number, row in enumerate(cells):
         padded = [cell + " " * (wide - width(cell)) for cell, wide in zip(row, widths, strict=True)]

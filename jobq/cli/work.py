@@ -218,7 +218,7 @@ def _line(job: Job) -> str:
         told = "handed back"
     reason = ""
     if job.state in (State.FAILED, State.DEAD):
-        reason = f": {(job.last_error or '').partition(chr(10))[0]}"
+        reason = f": {(job.last_error or '').partition(chr(10))[0][:200]}"
     if job.state is State.FAILED:
         wait = format_duration(max(job.run_at - job.updated_at, _NONE))
         reason += f"; attempt {job.attempts + 1}/{job.max_attempts} in {wait}"
@@ -226,11 +226,12 @@ def _line(job: Job) -> str:
 
 
 def _told(summary: Summary) -> str:
+    plural = "" if summary.failed + summary.dead == 1 else "s"
     parts = [
         f"{count} {name}"
         for name, count in (
             ("completed", summary.completed),
-            ("failed attempts", summary.failed),
+            (f"failed attempt{plural}", summary.failed + summary.dead),
             ("dead", summary.dead),
             ("cancelled", summary.cancelled),
             ("handed back", summary.released),

@@ -60,6 +60,7 @@ class Child:
         self._targets = targets
         self._leftovers = leftovers
         self._pid = os.getpid()
+        self._directory = os.getcwd()
         self._handlers: dict[str, Callable[[Job, Any], Any]] = {}
         self._runner: asyncio.Runner | None = None
         self._tasks_left = False
@@ -79,6 +80,7 @@ class Child:
             answer = self._run(job, request["limit"])
         except BaseException as error:  # an interrupt that came between two statements of ours
             answer = _failed(error)
+        self._return()
         if os.getpid() != self._pid:  # a copy of this process that a handler has forked and that has come back from it
             _flush()
             os._exit(0)
@@ -88,6 +90,13 @@ class Child:
         if self._leftovers():
             marks += b'"left":true,'
         return b"{" + marks + answer + b"}\n"
+
+    def _return(self) -> None:
+        """Go back to where the child was started: a handler's own directory is not the next one's."""
+        try:
+            os.chdir(self._directory)
+        except OSError:  # removed: there is nowhere to go back to
+            return
 
     def _run(self, job: Job, limit: int) -> bytes:
         name = job.handler or ""

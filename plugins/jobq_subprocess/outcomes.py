@@ -31,7 +31,8 @@ def of_status(status: int, *, command: bool, tail: str, finished: datetime | Non
     if status < 0:
         return Outcome(kind=Kind.SIGNAL, reason=f"signal {_signal_name(-status)}", tail=tail, finished=finished)
     if not command:
-        return Outcome(kind=Kind.FAILURE, reason=f"exit code {status}", tail=tail, finished=finished)
+        reason = f"the handler's process ended, exit code {status}"
+        return Outcome(kind=Kind.FAILURE, reason=reason, tail=tail, finished=finished)
     if status:
         return Outcome(kind=Kind.FAILURE, reason=f"exit code {status}", exit_code=status, tail=tail, finished=finished)
     return Outcome(kind=Kind.SUCCESS, exit_code=0, tail=tail, finished=finished)

@@ -19,14 +19,14 @@ import sys
 import tempfile
 import threading
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import jobq_json
 from jobq.executor import Kind, Outcome
-from jobq.job import Job, new_id
-from jobq.lifecycle import after
+from jobq.job import Job, State, new_id
+from jobq.lifecycle import after, cancel
 from jobq.store import Ended, NewJob, Query, Wanted
 from jobq.testing import make_context, make_info, make_settings
 
@@ -87,15 +87,8 @@ def fill(home: Path, count: int) -> None:
         new = [job(f"job-{number:07}") for number in range(start, min(count, start + 1000))]
         store.add([NewJob(each.job, generated=True) for each in new], now=NOW)
         sqlite_add(connection, new)
-    compacted(store)
+    assert store.access.compact()
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
-def compacted(store) -> None:
-    from jobq_json.compaction import compact
-
-    assert compact(store._directory, store._look(), now=NOW, keep={})
-    store._forget_generation()
 
 
 def in_new_process(task: str, home: Path, *arguments: str) -> float:
@@ -150,16 +143,16 @@ def replay(root: Path) -> None:
     store = open_json(home, "normal")
     for _ in range(10):
         store.add([job() for _ in range(1000)], now=NOW)
-    size = store._journal.size / 1e6
+    size = store.access.look().journal.size / 1e6
     seconds = median_of("json-counts", home)
     show("replay of added jobs, a MB of journal", f"{seconds * 1e3 / size:.1f} ms", "-", "< 30 ms")
     home = root / "replay-work"
     store = open_json(home, "normal")
     presence = store.join(make_info())
     store.add([job() for _ in range(3000)], now=NOW)
-    compacted(store)
+    assert store.access.compact()
     work(store, presence, 3000)
-    size = store._journal.size / 1e6
+    size = store.access.look().journal.size / 1e6
     presence.close()
     seconds = median_of("json-counts", home)
     show("replay of claims and ends, a MB of journal", f"{seconds * 1e3 / size:.1f} ms", "-", "< 30 ms")
@@ -216,7 +209,7 @@ def working(root: Path) -> None:
             new = [job() for _ in range(1000)]
             store.add(new, now=NOW)
             sqlite_add(connection, new)
-        compacted(store)
+        assert store.access.compact()
         presence = store.join(make_info())
         ours = theirs = 0.0
         for _ in range(rounds):
@@ -286,6 +279,35 @@ def bulk(root: Path) -> None:
         show(f"durable adds in thousands, a second, {label}", f"{ours:.0f}", f"{theirs:.0f}", "> 80k")
 
 
+def pruning(root: Path) -> None:
+    """Delete 100,000 completed jobs in thousands, also where as many cancelled ones that stay lie in between."""
+    for between, label in ((False, ""), (True, ", cancelled ones in between")):
+        home = root / f"prune-{between}"
+        store = open_json(home, "normal")
+        presence = store.join(make_info())
+        for _ in range(100):
+            store.add([job() for _ in range(1000)], now=NOW)
+            work(store, presence, 1000)
+            if between:
+                other = [job() for _ in range(1000)]
+                store.add(other, now=NOW)
+                for each in other:
+                    store.change(each.job, cancel(each.job, now=NOW), now=NOW)
+        presence.close()
+        store.access.compact()
+        store.close()
+        store = open_json(home)
+        rates = rate(100_000, prune_all, store)
+        show(f"prune 100000 in thousands{label}", f"{100_000 / rates:.1f} s", "-", "< 5 s")
+
+
+def prune_all(store) -> None:
+    pruned = 0
+    while ids := store.prune(states=frozenset({State.COMPLETED}), before=NOW + timedelta(days=1), limit=1000):
+        pruned += len(ids)
+    assert pruned == 100_000
+
+
 def million(root: Path) -> None:
     home = root / "home-1000000"
     if not home.exists():
@@ -313,7 +335,7 @@ def million(root: Path) -> None:
     assert other.stdout is not None
     other.stdout.readline()
     start = time.perf_counter()
-    compacted(store)
+    assert store.access.compact()
     took = time.perf_counter() - start
     stop.set()
     other.terminate()
@@ -372,6 +394,7 @@ def main() -> None:
             "adding": lambda: adding(root),
             "bulk": lambda: bulk(root),
             "working": lambda: working(root),
+            "pruning": lambda: pruning(root),
             "million": lambda: None if small else million(root),
         }
         for name, part in parts.items():

@@ -28,8 +28,8 @@ class TestJsonStoreThatCompacts(TestJsonStore):
     @pytest.fixture(autouse=True)
     def eager(self, monkeypatch):
         """Compact whenever the journal has some jobs in it."""
-        monkeypatch.setattr("jobq_json.store.LEAST", 600)
-        monkeypatch.setattr("jobq_json.store.BLIND_LIMIT", 1800)
+        monkeypatch.setattr("jobq_json.access.LEAST", 600)
+        monkeypatch.setattr("jobq_json.access.BLIND_LIMIT", 1800)
 
     def test_it_does_compact(self, store, tmp_path):
         for number in range(20):

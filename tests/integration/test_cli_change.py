@@ -84,7 +84,7 @@ def test_a_running_job_is_not_deleted(jobq, start_worker, eventually):
 def test_delete_takes_the_output_along(jobq, jobs):
     files = [path for path in (jobq.home / "output").rglob("*") if path.is_file()]
     assert len(files) == 1
-    jobq("delete", "dead")
+    assert "Job dead deleted" in jobq("delete", "dead").stderr
     assert not files[0].exists()
 
 
@@ -141,7 +141,7 @@ def test_the_dead_letter_queue(jobq, jobs):
     assert "Job dead retried (pending)" in answer.stderr
     assert jobq("dlq", "list").out == b""
     jobq("worker", "start", "--until-idle")
-    jobq("dlq", "purge", "dead")
+    assert "Job dead purged" in jobq("dlq", "purge", "dead").stderr
     jobq("show", "dead", code=3)
     assert jobq("dlq", "purge", "--all", "--yes").code == 0
 

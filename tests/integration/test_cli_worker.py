@@ -197,7 +197,7 @@ def test_the_workers_lines_and_summary(jobq):
     assert "completed after" in lines[good]
     assert "dead after" in lines[bad]
     assert "exit code 1" in lines[bad]
-    assert "worker ended: 1 completed, 1 dead" in answer.stderr
+    assert "worker ended: 1 completed, 1 failed attempt, 1 dead" in answer.stderr
 
 
 def test_a_worker_whose_reader_has_gone_works_on(jobq):
@@ -209,3 +209,49 @@ def test_a_worker_whose_reader_has_gone_works_on(jobq):
     os.close(write)
     process.wait(60)
     assert jobq("status", "--json").json["counts"]["completed"] == 3
+
+
+def test_until_idle_gives_back_what_a_dead_worker_held(jobq, start_worker, blocked):
+    worker = start_worker()
+    job_id = blocked.add()
+    worker.kill()
+    worker.wait()
+    blocked.release()
+    jobq("worker", "start", "--until-idle")
+    assert jobq.state(job_id) == "completed"
+
+
+def test_an_orphan_without_environment_is_found_by_the_lock_it_holds(jobq, start_worker, eventually, tmp_path):
+    worker = start_worker()
+    pid_file = tmp_path / "pid"
+    script = f"env -i setsid sh -c 'echo $$ > {pid_file}; exec sleep 600' & sleep 600"
+    job_id = jobq.add("--on-lost", "dead", shell=script)
+    eventually(lambda: pid_file.exists() and pid_file.read_text().strip())
+    orphan = int(pid_file.read_text())
+    worker.kill()
+    worker.wait()
+    jobq("worker", "start", "--until-idle")
+    assert jobq.state(job_id) == "dead"
+    assert not alive(orphan)
+
+
+def test_a_worker_whose_files_are_removed_makes_them_anew_and_burns_no_job(jobq, start_worker, eventually):
+    import shutil
+
+    worker = start_worker()
+    shutil.rmtree(jobq.home / "workers")
+    eventually(lambda: [info["pid"] for info in jobq("worker", "list", "--json").json] == [worker.pid])
+    job_id = jobq("add", "-w", "--", "true").id
+    assert (jobq.job(job_id)["state"], jobq.job(job_id)["losses"]) == ("completed", 0)
+    jobq("worker", "stop", "--wait")
+    assert worker.wait(30) == 0
+
+
+def test_a_stop_is_told_at_once_with_the_way_to_hurry_it(jobq, start_worker, blocked, eventually):
+    worker = start_worker()
+    job_id = blocked.add()
+    worker.send_signal(signal.SIGINT)
+    log = jobq.directory / "worker-0.log"
+    eventually(lambda: f"finishing 1 running job ({job_id}); Ctrl-C again" in log.read_text())
+    blocked.release()
+    assert worker.wait(30) == 0

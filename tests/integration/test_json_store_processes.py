@@ -17,8 +17,7 @@ from jobq.executor import Kind, Outcome
 from jobq.job import State
 from jobq.store import Ended, Query, Wanted
 from jobq.testing import START, make_context, make_info, make_job, make_settings, new
-from jobq_json import compaction
-from jobq_json import store as module
+from jobq_json import access
 
 (PROVIDER,) = jobq_json.jobq_stores()
 DEADLINE = 60
@@ -113,9 +112,9 @@ def recover(store):
     return returned
 
 
-@pytest.mark.parametrize("least", [pytest.param(module.LEAST, id="few compactions"), pytest.param(2000, id="many")])
+@pytest.mark.parametrize("least", [pytest.param(access.LEAST, id="few compactions"), pytest.param(2000, id="many")])
 def test_each_job_is_run_once_by_several_processes(open_store, children, tmp_path, monkeypatch, least):
-    monkeypatch.setattr(module, "LEAST", least)
+    monkeypatch.setattr(access, "LEAST", least)
     added, ran = tmp_path / "added", tmp_path / "ran"
     pids = [children(add_jobs, open_store, f"adder{n}", 60, added) for n in range(3)]
     pids += [children(work, open_store, 180, ran) for _ in range(3)]
@@ -130,8 +129,8 @@ def test_each_job_is_run_once_by_several_processes(open_store, children, tmp_pat
 
 
 def test_what_was_acknowledged_survives_the_death_of_its_writer(open_store, children, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "LEAST", 5000)
-    monkeypatch.setattr(module, "BLIND_LIMIT", 5000)
+    monkeypatch.setattr(access, "LEAST", 5000)
+    monkeypatch.setattr(access, "BLIND_LIMIT", 5000)
     chance = random.Random(1)
     log = tmp_path / "added"
     for round_number in range(60):
@@ -153,7 +152,7 @@ def test_what_was_acknowledged_survives_the_death_of_its_writer(open_store, chil
 
 
 def test_what_a_killed_worker_held_is_run_by_another(open_store, children, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "LEAST", 5000)
+    monkeypatch.setattr(access, "LEAST", 5000)
     chance = random.Random(2)
     log = tmp_path / "ran"
     store = open_store()
@@ -186,10 +185,7 @@ def test_a_compaction_loses_nothing_of_what_others_write_meanwhile(open_store, c
     store = open_store()
     made = 0
     while store.counts(now=START).states[State.COMPLETED] < 300:
-        view = store._look()
-        if view is not None:
-            made += compaction.compact(store._directory, view, now=START, keep={})
-            store._forget_generation()
+        made += store.access.compact()
     assert [children.wait(pid) for pid in pids] == [0, 0, 0]
     assert made >= 2
     assert Counter(noted(ran)) == Counter(f"{job_id} 1" for job_id in noted(added))
@@ -201,8 +197,7 @@ def test_a_compaction_killed_at_any_instant_leaves_the_store_whole(open_store, c
     def compact_for_ever():
         mine = open_store()
         while True:
-            compaction.compact(mine._directory, mine._look(), now=START, keep={})
-            mine._forget_generation()
+            mine.access.compact()
 
     chance = random.Random(3)
     store = open_store()
@@ -216,10 +211,9 @@ def test_a_compaction_killed_at_any_instant_leaves_the_store_whole(open_store, c
         children.wait(pid)
         assert [job.id for job in store.find(Query())] == names
         assert store.check() == []
-    assert compaction.compact(store._directory, store._look(), now=START, keep={})
-    store._forget_generation()
+    assert store.access.compact()
     left = {path.name for path in (tmp_path / "home" / "queue").iterdir()}
-    assert left == store._look().manifest.files | {"queue.lock", "compact.lock", "bell"}
+    assert left == store.access.look().manifest.files | {"queue.lock", "compact.lock", "bell"}
     store.close()
 
 
@@ -227,7 +221,7 @@ def test_several_compactors_at_once_do_not_touch_what_is_in_force(open_store, ch
     def compact_time_and_again(turns):
         mine = open_store()
         for _ in range(turns):
-            compaction.compact(mine._directory, mine._look(), now=START, keep={})
+            mine.access.compact()
 
     added = tmp_path / "added"
     store = open_store()

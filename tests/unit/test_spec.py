@@ -70,7 +70,7 @@ class TestAccepted:
                 "env": {"A": "", "B": "x=y"},
                 "tags": ["a", "b", "a"],
                 "on_lost": "dead",
-                "retry_on": [1, "3-5", "timeout", "signal", "ValueError", "a.b.Error"],
+                "retry_on": [1, "3-5", "timeout", "signal"],
                 "no_retry_on": [255],
                 "meta": {"web.user": 1},
             }
@@ -80,7 +80,7 @@ class TestAccepted:
         assert job.run_at == datetime(2030, 1, 1, tzinfo=UTC)
         assert (job.timeout, job.cwd, job.env) == (timedelta(seconds=1.5), "/work/other", {"A": "", "B": "x=y"})
         assert (job.tags, job.on_lost, job.no_retry_on) == (("a", "b"), "dead", (255,))
-        assert job.retry_on == (1, "3-5", "timeout", "signal", "ValueError", "a.b.Error")
+        assert job.retry_on == (1, "3-5", "timeout", "signal")
         assert job.meta == {"web.user": 1}
 
     def test_max_retries_is_the_same_number(self):
@@ -114,8 +114,8 @@ class TestAccepted:
 REFUSED = {
     "not an object": ([1], "", "JSON object"),
     "a text": ("echo", "", "JSON object"),
-    "neither command nor handler": ({"queue": "a"}, "command", "exactly one"),
-    "both": ({"command": "true", "handler": "resize"}, "command", "exactly one"),
+    "neither command nor handler": ({"queue": "a"}, "", "not neither"),
+    "both": ({"command": "true", "handler": "resize"}, "", "not both"),
     "an empty command": ({"command": ""}, "command", "empty"),
     "a blank command": ({"command": " \t\n"}, "command", "empty"),
     "an empty argv": ({"command": []}, "command", "empty"),
@@ -188,7 +188,7 @@ REFUSED = {
     "env with a number": ({"command": "true", "env": {"A": 1}}, "env.A", "must be a text"),
     "env with = in a name": ({"command": "true", "env": {"A=B": "1"}}, "env.A=B", "hold no ="),
     "env with an empty name": ({"command": "true", "env": {"": "1"}}, "env.", "name"),
-    "NUL in env": ({"command": "true", "env": {"A": "\0"}}, "env", "NUL"),
+    "NUL in env": ({"command": "true", "env": {"A": "\0"}}, "env.A", "NUL"),
     "tags as a text": ({"command": "true", "tags": "a,b"}, "tags", "list of texts"),
     "a tag with a space": ({"command": "true", "tags": ["a b"]}, "tags", "letters, digits"),
     "a tag that is a number": ({"command": "true", "tags": [1]}, "tags", "letters, digits"),
@@ -199,6 +199,10 @@ REFUSED = {
     "retry_on as a text": ({"command": "true", "retry_on": "timeout"}, "retry_on", "must be a list"),
     "a condition beyond exit codes": ({"command": "true", "retry_on": [256]}, "retry_on", "exit code"),
     "a condition that is true": ({"command": "true", "no_retry_on": [True]}, "no_retry_on", "exit code"),
+    "an exception for a command": ({"command": "true", "retry_on": ["ValueError"]}, "retry_on", "no exceptions"),
+    "an exception of a module": ({"handler": "resize", "retry_on": ["a.Error"]}, "retry_on", "the name of an exception"),
+    "a range the wrong way round": ({"command": "true", "retry_on": ["5-1"]}, "retry_on", "range"),
+    "success as a condition": ({"command": "true", "retry_on": [0]}, "retry_on", "from 1 to 255"),
     "a condition that is none": ({"command": "true", "no_retry_on": ["a b"]}, "no_retry_on", "exit code"),
 }
 

@@ -9,7 +9,6 @@ from jobq import lifecycle
 from jobq.executor import Kind, Outcome
 from jobq.store import Ended, Query, Wanted
 from jobq.testing import START, make_context, make_info, make_job, make_settings, new
-from jobq_json.compaction import compact
 
 (PROVIDER,) = jobq_json.jobq_stores()
 
@@ -37,9 +36,8 @@ class Kit:
             store.close()
 
     @staticmethod
-    def compact(store, *, now=START, keep=None):
-        assert compact(store._directory, store._look(), now=now, keep=keep or {})
-        store._forget_generation()
+    def compact(store):
+        assert store.access.compact()
 
     @staticmethod
     def add(store, *names, now=START, **fields):

@@ -101,7 +101,7 @@ def test_numbers_go_on_across_handles_and_generations(kit):
         kit.add(kit.open(), f"job-{number}")
         if number % 2:
             kit.compact(store)
-    view = store._look()
+    view = store.access.look()
     lines = [view.read(section.start)[0] for section in view.manifest.sections]
     assert [job.id for job in kit.jobs(store)] == [f"job-{number}" for number in range(6)]
     assert view.seq == 7

@@ -7,13 +7,13 @@ import pytest
 import jobq_json
 from jobq.testing import make_context, make_settings
 from jobq.testing.contracts import StoreContract
-from jobq_json import compaction, store
+from jobq_json import access, compaction
 
 
 class TestCompactingJsonStore(StoreContract):
     @pytest.fixture
     def open_store(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(store, "LEAST", 0)
+        monkeypatch.setattr(access, "LEAST", 0)
         monkeypatch.setattr(compaction, "worth_it", lambda view, size, least: True)
         (provider,) = jobq_json.jobq_stores()
         context = make_context(tmp_path / "home")

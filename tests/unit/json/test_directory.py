@@ -249,8 +249,8 @@ def test_a_manifest_is_told_from_one_of_the_same_size_and_time(kit):
     path = kit.queue / "queue.json"
     kit.compact(store)
     for generation in range(3, 9):
-        assert reader._look().manifest.generation == generation - 1
+        assert reader.access.look().manifest.generation == generation - 1
         times = path.stat().st_mtime_ns
         kit.compact(store)
         os.utime(path, ns=(times, times))
-        assert reader._look().manifest.generation == generation
+        assert reader.access.look().manifest.generation == generation

@@ -11,7 +11,7 @@ from jobq.executor import Kind, Outcome
 from jobq.job import State
 from jobq.store import Ended, Wanted
 from jobq.testing import START, make_info
-from jobq_json import journal
+from jobq_json import access, journal
 
 
 def names(kit):
@@ -161,9 +161,7 @@ def test_short_writes_are_completed(kit, monkeypatch):
 
 
 def test_a_compaction_that_fails_by_itself_fails_no_operation(kit, monkeypatch, failing):
-    from jobq_json import store as module
-
-    monkeypatch.setattr(module, "LEAST", 0)
+    monkeypatch.setattr(access, "LEAST", 0)
     store = kit.open()
     kit.add(store, "one")
     kit.jobs(store)

@@ -9,10 +9,9 @@ import pytest
 from jobq import lifecycle
 from jobq.errors import DuplicateJob, JobNotFound, StoreUnreadable
 from jobq.executor import Kind
-from jobq.job import State
 from jobq.store import Query
 from jobq.testing import START
-from jobq_json import archive, compaction
+from jobq_json import archiving, compaction
 from jobq_json.view import View
 
 DAY = timedelta(days=1)
@@ -70,7 +69,7 @@ def test_the_sorted_run_is_in_claim_order(kit):
         kit.compact(store)
     assert ids(kit) == [f"{priority}-{step}" for priority in (5, 0) for step in range(4)]
     assert store.check() == []
-    waiting = store._look().manifest.sections
+    waiting = store.access.look().manifest.sections
     assert [(section.lane.priority, section.lines) for section in waiting] == [(5, 4), (0, 4)]
 
 
@@ -96,20 +95,20 @@ def test_files_of_no_generation_are_swept(kit):
 def test_only_one_compacts_and_nobody_waits(kit):
     store, other = kit.open(), kit.open()
     kit.add(store, "one")
-    with compaction.only_one(other._directory) as alone:
+    with compaction.only_one(other.access.directory) as alone:
         assert alone
-        assert not compaction.compact(store._directory, store._look(), now=START, keep={})
+        assert not store.access.compact()
     kit.compact(store)
 
 
 def test_what_somebody_else_compacted_meanwhile_is_left_alone(kit):
     store, other = kit.open(), kit.open()
     kit.add(store, "one")
-    view = store._look()
+    view = store.access.look()
     kit.compact(other)
     kit.add(other, "two")
     before = {path.name: path.read_bytes() for path in kit.queue.iterdir()}
-    assert not compaction.compact(store._directory, view, now=START, keep={})
+    assert not compaction.compact(store.access.directory, view)
     assert {path.name: path.read_bytes() for path in kit.queue.iterdir()} == before
 
 
@@ -148,7 +147,7 @@ def test_what_is_written_during_a_compaction_is_carried_over(kit, monkeypatch):
 
 
 def test_a_reader_in_the_middle_of_a_list_sees_the_state_of_its_call(kit, monkeypatch):
-    monkeypatch.setattr(archive, "SEGMENT_SIZE", 500)
+    monkeypatch.setattr(archiving, "SEGMENT_SIZE", 500)
     store = kit.open()
     finish(kit, store, *(f"done-{number}" for number in range(10)), now=START)
     kit.compact(store)
@@ -162,47 +161,6 @@ def test_a_reader_in_the_middle_of_a_list_sees_the_state_of_its_call(kit, monkey
     kit.compact(store)
     assert [job.id for job in found] == before[1:]
     assert len(ids(kit, reader)) == len(before) - 2
-
-
-@pytest.mark.parametrize("size", [1, 1000, archive.SEGMENT_SIZE])
-def test_finished_jobs_are_kept_as_long_as_the_settings_say(kit, monkeypatch, size):
-    monkeypatch.setattr(archive, "SEGMENT_SIZE", size)
-    store = kit.open()
-    keep = {State.COMPLETED: 7 * DAY, State.CANCELLED: 7 * DAY}
-    for day in range(10):
-        now = START + day * DAY
-        finish(kit, store, f"day-{day}", f"more-{day}", now=now)
-        kit.compact(store, now=now, keep=keep)
-        assert len(ids(kit)) == 2 * min(day + 1, 8)
-        assert store.check() == []
-    assert set(ids(kit)) == {f"{name}-{day}" for name in ("day", "more") for day in range(2, 10)}
-    kit.compact(store, now=START + 100 * DAY, keep={})
-    assert len(ids(kit)) == 16
-    kit.compact(store, now=START + 100 * DAY, keep=keep)
-    assert ids(kit) == []
-    assert list(kit.queue.glob("done-*")) == []
-
-
-@pytest.mark.parametrize("longer", [State.COMPLETED, State.CANCELLED])
-@pytest.mark.parametrize("size", [1, 1500, archive.SEGMENT_SIZE])
-def test_each_state_is_kept_for_its_own_time(kit, monkeypatch, size, longer):
-    monkeypatch.setattr(archive, "SEGMENT_SIZE", size)
-    (shorter,) = {State.COMPLETED, State.CANCELLED} - {longer}
-    store = kit.open()
-    keep = {longer: None, shorter: 2 * DAY}
-    for day in range(12):
-        now = START + day * DAY
-        finish(kit, store, f"completed-{day}", now=now)
-        finish(kit, store, f"cancelled-{day}", now=now, kind=None)
-        kit.compact(store, now=now, keep=keep)
-        assert store.check() == []
-    left = [name for name in ids(kit) if name.startswith(longer.value)]
-    assert len(left) == 12
-    if size == 1:
-        assert len(ids(kit)) == 12 + 3
-    kit.compact(store, now=START + 100 * DAY, keep=keep)
-    assert len(ids(kit)) == 12
-    assert list(kit.queue.glob("done-*")) != []
 
 
 def test_a_segment_is_written_again_without_what_was_deleted_or_retried(kit):

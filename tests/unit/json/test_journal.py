@@ -84,7 +84,7 @@ def test_a_damaged_last_record_gives_no_number_away_twice(kit):
     kit.file("journal").write_bytes(data)
     writer = kit.open()
     kit.add(writer, "four")
-    view = kit.open()._look()
+    view = kit.open().access.look()
     assert view.delta["four"].seq > view.delta["two"].seq + 1
     assert view.damaged == 1
 

@@ -15,7 +15,7 @@ FULL = Manifest(
     counts={"default": {"pending": 2, "dead": 1}, "mail": {"completed": 5}},
     paused={"mail": 'because "so"'},
     size=900,
-    archive=(Segment("done-1.jsonl", 40, 500), Segment("done-3.jsonl", 40, 60, sifted=True)),
+    archive=(Segment("done-1.jsonl", 40, 500), Segment("done-3.jsonl", 40, 60)),
     next_segment=4,
     damaged=1,
     damaged_files=("damaged-5.jsonl",),
@@ -26,7 +26,7 @@ FULL = Manifest(
 )
 
 
-@pytest.mark.parametrize("value", [FULL, manifest.FIRST])
+@pytest.mark.parametrize("value", [FULL, manifest.first("2026-07-11T20:57:58.316Z")])
 def test_it_survives_its_file(value):
     assert manifest.read(value.dump()) == value
 

@@ -15,7 +15,6 @@ from jobq.executor import Kind, Outcome
 from jobq.job import State
 from jobq.store import Ended, Query, Wanted
 from jobq.testing import START, make_context, make_info, make_job, make_settings, new
-from jobq_json.compaction import compact
 
 QUEUES = st.sampled_from(["default", "mail"])
 SECONDS = st.integers(-5, 5)
@@ -30,7 +29,7 @@ STEPS = st.one_of(
     st.tuples(st.just("delete"), NUMBERS),
     st.tuples(st.just("pause"), QUEUES, st.booleans()),
     st.tuples(st.just("prune"), SECONDS),
-    st.tuples(st.just("compact"), st.sampled_from([None, 3])),
+    st.tuples(st.just("compact")),
     st.tuples(st.just("wait"), st.integers(0, 4)),
 )
 
@@ -135,20 +134,9 @@ class Play:
         for name in old:
             del self.jobs[name]
 
-    def compact(self, seconds):
+    def compact(self):
         store = self.store
-        keep = {} if seconds is None else {State.COMPLETED: timedelta(seconds=seconds)}
-        view = store._look()
-        if view is None:
-            return
-        archived = {job.id for job in store.find(Query(states=frozenset({State.COMPLETED})))} - view.finished.keys()
-        assert compact(store._directory, view, now=self.now, keep=keep)
-        store._forget_generation()
-        left = {job.id for job in self.handles[0].find(Query())}
-        for name in self.jobs.keys() - left:  # only what was archived long enough ago may be gone
-            assert name in archived
-            assert self.jobs[name].updated_at < self.now - timedelta(seconds=seconds)
-            del self.jobs[name]
+        assert store.access.compact() or store.access.look() is None
 
     def wait(self, seconds):
         self.now += timedelta(seconds=seconds)

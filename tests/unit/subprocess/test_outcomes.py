@@ -28,7 +28,11 @@ def test_every_signal_is_told(number):
 def test_a_handlers_process_that_ends_by_itself_has_failed():
     for status in (0, 3):
         outcome = outcomes.of_status(status, command=False, tail="", finished=None)
-        assert (outcome.kind, outcome.reason, outcome.exit_code) == (Kind.FAILURE, f"exit code {status}", None)
+        assert (outcome.kind, outcome.reason, outcome.exit_code) == (
+            Kind.FAILURE,
+            f"the handler's process ended, exit code {status}",
+            None,
+        )
 
 
 def test_a_timeout():
