@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LOCAL_NAME = ".jobq"
+_OURS = frozenset({"config.toml", "queue", "output", "workers", "cache", "trusted", ".gitignore"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Home:
             StoreUnavailable: it cannot be looked at.
         """
         try:
+            _check_kind(self.path)
             check_directory(self.path)
         except FileNotFoundError:
             return False
@@ -141,6 +143,15 @@ def _mark(path: Path) -> str:
     except OSError:
         machine = os.uname().nodename
     return f"{machine} {os.stat(path).st_ino} {path}"
+
+
+def _check_kind(path: Path) -> None:
+    """A directory full of other things is nobody's home, and its mode no business of ours."""
+    if not path.is_dir() or path.is_symlink():
+        return  # told better by what it is
+    names = os.listdir(path)
+    if names and not _OURS.intersection(names):
+        raise UnsafeHome(f"{path} holds other things and nothing of jobq; a home is a directory of its own")
 
 
 def _check_parents(path: Path) -> None:

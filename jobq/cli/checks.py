@@ -105,6 +105,8 @@ def _permissions(app: App) -> tuple[list[str], str]:
         elif facts.st_mode & 0o077:
             mode = "700" if stat.S_ISDIR(facts.st_mode) else "600"
             problems.append(f"{path} is open to other users; `chmod {mode} {path}` closes it")
+    if app.home.exists() and not os.access(app.home.path, os.W_OK):
+        problems.append(f"{app.home.path} cannot be written to")
     return problems, f"{seen} files and directories"
 
 

@@ -42,8 +42,8 @@ def explain(state: Globals, job: Job) -> str:
     if job.state is State.DEAD:
         return (
             f"{name} is dead since {local_time(job.finished_at or job.updated_at)}, "
-            f"with {job.attempts} of {job.max_attempts} attempts failed: {reason(job) or 'no reason is known'}; "
-            f"`jobq retry {job.id}` gives it new ones."
+            f"with {job.attempts} of {job.max_attempts} attempts failed: {reason(job) or 'no reason is known'}"
+            f"{_no_more(job)}; `jobq retry {job.id}` gives it new ones."
         )
     if job.state is State.PROCESSING:
         return f"{name} {_processing(state, job, now)}."
@@ -122,6 +122,18 @@ def _takes(worker: WorkerInfo, job: Job) -> bool:
 
 def _named(worker: WorkerInfo) -> str:
     return f"worker {one_line(worker.name)} (pid {worker.pid} on {one_line(worker.host)})"
+
+
+def _no_more(job: Job) -> str:
+    """Why there was no further attempt, where some were left."""
+    last = job.history[-1].outcome if job.history else ""
+    if job.attempts >= job.max_attempts or last == "lost":
+        return ""
+    if last == "cannot-start":
+        return " (what cannot be started is not tried again)"
+    if job.retry_on or job.no_retry_on:
+        return " (its retry_on and no_retry_on try that no more)"
+    return " (it was not to be tried again)"
 
 
 def _took(job: Job) -> str:

@@ -186,3 +186,15 @@ def test_missing_directories_above_it_are_made(tmp_path):
     home = Home(tmp_path / "a" / "b" / "home", "--home")
     home.create()
     assert home.exists()
+
+
+def test_a_directory_of_other_things_is_no_home_and_its_mode_no_business_of_ours(tmp_path):
+    other = made(tmp_path / "documents", 0o755)
+    (other / "letter.txt").write_text("dear")
+    with pytest.raises(UnsafeHome, match="holds other things and nothing of jobq"):
+        Home(other, "--home").exists()
+    mine = made(tmp_path / "mine")
+    (mine / "config.toml").write_text("")
+    (mine / "notes.txt").write_text("")
+    assert Home(mine, "--home").exists()
+    assert Home(made(tmp_path / "empty"), "--home").exists()
