@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from jobq.executor import Attempt, Kind, Outcome
 from jobq.output import Capture
 from jobq.store import ALONE_LOSSES, RunningJob
+from jobq.times import MAX_DURATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,11 +35,6 @@ class _UnderWay:
     stopped: str = ""
     level: int = 0
 
-    def stop(self, why: str, grace: timedelta) -> None:
-        self.stopped = self.stopped or why
-        if self.running is not None:
-            self.running.stop(grace)
-
 
 class Attempts:
     """Starts attempts on free slots and answers with those that ended; used by the worker's thread alone.
@@ -48,12 +45,21 @@ class Attempts:
         count: how many may be under way at once.
         settings: read afresh for each attempt.
         ring: called, from any thread, when one has ended.
+        note: hears of an executor that fails at what it must be able to do.
     """
 
     def __init__(
-        self, executor: Executor, home: Path, count: int, settings: Settings, ring: Callable[[], None]
+        self,
+        executor: Executor,
+        home: Path,
+        count: int,
+        settings: Settings,
+        *,
+        ring: Callable[[], None],
+        note: Callable[[str], None],
     ) -> None:
-        self._executor, self._home, self._settings, self._ring = executor, home, settings, ring
+        self._executor, self._home, self._settings = executor, home, settings
+        self._ring, self._note = ring, note
         self._slots = set(range(count))
         self._under_way: dict[tuple[str, int], _UnderWay] = {}
         self._reports: deque[tuple[tuple[str, int], Outcome]] = deque()
@@ -103,34 +109,49 @@ class Attempts:
     def ended(self) -> Iterator[tuple[Claim, Outcome]]:
         """Those that ended since the last call. What was stopped to be handed back is, unless it had succeeded."""
         while self._reports:
-            key, outcome = self._reports.popleft()
-            item = self._under_way.pop(key)
+            key, reported = self._reports.popleft()
+            item = self._under_way.pop(key, None)
+            if item is None:  # reported twice: the first word counts
+                continue
+            outcome = _checked(reported)
             self._slots.add(item.slot)
             if item.stopped == "release" and outcome.kind is not Kind.SUCCESS:
                 outcome = Outcome(kind=Kind.RELEASED, reason="the worker was stopped", finished=outcome.finished)
             yield item.claim, outcome
 
-    def heed(self, held: Sequence[Job]) -> None:
+    def heed(self, held: Sequence[Job]) -> list[Job]:
         """Stop what is to be cancelled, and kill what the store no longer gives to this worker.
 
         Args:
             held: the jobs that the store says this worker holds.
+
+        Returns:
+            Those of them that are not under way here.
         """
         stored = {(job.id, job.run): job for job in held}
         for key, item in self._under_way.items():
-            job = stored.get(key)
+            job = stored.pop(key, None)
             if job is None and item.stopped != "stale":
                 item.stopped = ""
-                item.stop("stale", _AT_ONCE)
+                self._stop(item, "stale", _AT_ONCE)
             elif job is not None and job.cancel_requested_at is not None and not item.stopped:
-                item.stop("cancel", self._settings["kill-grace"])
+                self._stop(item, "cancel", self._settings["kill-grace"])
+        return list(stored.values())
 
     def hand_back(self, level: int, grace: timedelta) -> None:
         """Stop all of them so that they can be handed back; once for each `level`."""
         for item in self._under_way.values():
             if item.level < level:
                 item.level = level
-                item.stop("release", grace)
+                self._stop(item, "release", grace)
+
+    def _stop(self, item: _UnderWay, why: str, grace: timedelta) -> None:
+        item.stopped = item.stopped or why
+        try:
+            if item.running is not None:
+                item.running.stop(grace)
+        except Exception as error:
+            self._note(f"job {item.claim.job.id} cannot be stopped: {type(error).__name__}: {error}")
 
     def told(self) -> tuple[RunningJob, ...]:
         """What is under way, for whoever looks at the worker."""
@@ -143,3 +164,20 @@ class Attempts:
             )
             for item in self._under_way.values()
         )
+
+
+def _checked(outcome: object) -> Outcome:
+    """What an executor reported, if it is an outcome that can be recorded; else a failure that says what it was."""
+    problem = ""
+    if not isinstance(outcome, Outcome) or not isinstance(outcome.kind, Kind):
+        problem = f"reported {outcome!r}"
+    elif outcome.delay is not None and not timedelta() <= outcome.delay <= MAX_DURATION:
+        problem = f"asked for a delay of {outcome.delay}"
+    elif outcome.result is not None:
+        try:
+            json.dumps(outcome.result, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            problem = f"reported a result that is no JSON ({error})"
+    if not problem and isinstance(outcome, Outcome):
+        return outcome
+    return Outcome(kind=Kind.FAILURE, reason=f"the executor {problem}"[:500])

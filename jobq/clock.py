@@ -7,9 +7,12 @@ import select
 import time
 from abc import ABC, abstractmethod
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from jobq.times import floor_ms
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
 class Random(Protocol):
@@ -26,6 +29,12 @@ class Wake:
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def ring(self) -> None:
         """Wake whoever waits, now or the next time it waits. Never blocks; ringing twice is ringing once."""

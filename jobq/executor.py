@@ -103,7 +103,7 @@ class Recovered:
 
 
 class Executor(ABC):
-    """Runs attempts. One instance belongs to one worker, whose thread alone calls it."""
+    """Runs attempts. One instance belongs to one worker, whose thread alone calls it, but for `recover`."""
 
     @abstractmethod
     def start(self, attempt: Attempt, ended: Callable[[Outcome], None]) -> Running:
@@ -115,7 +115,7 @@ class Executor(ABC):
 
     @abstractmethod
     def recover(self, worker: WorkerInfo) -> Recovered:
-        """End everything that the dead `worker` left on this host; may take some seconds (semantics: promise 6)."""
+        """End everything that the dead `worker` left on this host; may take some seconds, in any thread (promise 6)."""
 
     @abstractmethod
     def close(self) -> None:

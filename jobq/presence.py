@@ -18,12 +18,13 @@ import fcntl
 import json
 import os
 import time
+import weakref
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from jobq import processes
 from jobq.executor import Recovered
-from jobq.files import open_private, private_directory, replace
+from jobq.files import open_private, private_directory, replace, unavailable
 from jobq.store import Presence, WorkerInfo
 
 if TYPE_CHECKING:
@@ -38,46 +39,84 @@ JOB_VARIABLES = (WORKER_VARIABLE, "JOBQ_JOB_ID", "JOBQ_RUN")
 
 
 class FilePresence(Presence):
-    """A worker's membership by two held file locks."""
+    """A worker's membership by two held file locks.
+
+    Raises:
+        StoreError: the files cannot be made; nothing is left of them.
+    """
 
     def __init__(self, directory: Path, info: WorkerInfo) -> None:
-        private_directory(directory)
         self.id, self.host = info.id, info.host
         self._directory = directory
+        self._lock_fd = -1
         self._join(info)
+        _live.add(self)
 
     def _join(self, info: WorkerInfo) -> None:
-        directory = self._directory
-        self._lock_fd = _create_locked(directory / f"{info.id}.lock")
-        self._lock = _identity(os.fstat(self._lock_fd))
-        self.jobs_fd: int | None = _create_locked(directory / f"{info.id}.jobs")
-        self.report(info)
+        """Make the files, and let them take the place of what there was."""
+        private_directory(self._directory)
+        made: list[int] = []
+        try:
+            made.append(_create_locked(self._directory / f"{self.id}.lock"))
+            made.append(_create_locked(self._directory / f"{self.id}.jobs"))
+            self._lock = _identity(os.fstat(made[0]))
+            self._write(info, durable=True)  # after loss of power it tells that this was another boot
+        except BaseException:
+            for descriptor in made:
+                os.close(descriptor)
+            if self._lock_fd < 0:
+                _unlink_all(self._directory, self.id)
+            raise
+        before = (self._lock_fd, self.jobs_fd)
+        self._lock_fd, self.jobs_fd = made
+        for old in before:
+            if old is not None and old >= 0:
+                os.close(old)
 
     def report(self, info: WorkerInfo) -> None:
         """Replace what is told of this worker."""
+        self._write(info, durable=False)
+
+    def _write(self, info: WorkerInfo, *, durable: bool) -> None:
         record = info.record() | {"lock": self._lock}
-        replace(self._directory / f"{self.id}.json", json.dumps(record).encode(), durable=False)
+        replace(self._directory / f"{self.id}.json", json.dumps(record).encode(), durable=durable)
 
     def renew(self, info: WorkerInfo) -> bool:
+        """Make the files anew if somebody removed them.
+
+        What runs already holds the jobs lock that was removed. It still carries the worker's name; only what has
+        cleared its environment could not be found any more, should the worker be killed.
+        """
         if self._lock_fd < 0 or _is_at(self._lock_fd, self._directory / f"{self.id}.lock"):
             return False
-        private_directory(self._directory)
-        _unlink_all(self._directory, self.id)
-        for descriptor in (self._lock_fd, self.jobs_fd):
-            if descriptor is not None:
-                os.close(descriptor)
         self._join(info)
         return True
 
-    def close(self) -> None:
-        """Leave: the files go, then the locks. What still holds the jobs lock keeps only a nameless file."""
+    def close(self, *, clean: bool = True) -> None:
+        """Leave. The files go first, then the locks; without `clean` the files stay, for recovery to find."""
         if self._lock_fd < 0:
             return
-        _unlink_all(self._directory, self.id)
-        os.close(self._lock_fd)
-        if self.jobs_fd is not None:
-            os.close(self.jobs_fd)
+        if clean:
+            _unlink_all(self._directory, self.id)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        for descriptor in (self._lock_fd, self.jobs_fd):
+            if descriptor is not None and descriptor >= 0:
+                os.close(descriptor)
         self._lock_fd, self.jobs_fd = -1, None
+
+
+_live: weakref.WeakSet[FilePresence] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """A forked copy of a worker is no worker: it must not hold the locks that tell of one."""
+    for presence in _live:
+        presence._let_go()  # noqa: SLF001 - of this module
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def members(directory: Path) -> Iterator[tuple[WorkerInfo, bool]]:
@@ -119,9 +158,11 @@ def recover(directory: Path, worker: WorkerInfo) -> Recovered:
     lock is held, and then every one that holds that lock; if it is held even so, it is waited for up to `ORPHAN_WAIT`
     seconds. Worker ids are never reused, so a second or late recovery hits only what that worker left.
     """
-    if worker.boot_id != processes.boot_id():
-        return Recovered(clean=True) if worker.host == processes.host() else _elsewhere(worker)
     lock = directory / f"{worker.id}.jobs"
+    if worker.boot_id != processes.boot_id():
+        # Its files in this very home say that it ran here, whatever this machine is called now.
+        here = lock.exists() or worker.host == processes.host()
+        return Recovered(clean=True) if here else _elsewhere(worker)
     if not processes.visible():
         if _held(lock):
             return Recovered(
@@ -173,9 +214,17 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 def _create_locked(path: Path) -> int:
     temporary = path.with_name(f".{path.name}.new")
-    descriptor = open_private(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    os.rename(temporary, path)
+    try:
+        descriptor = open_private(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    except OSError as error:
+        raise unavailable(error, temporary) from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.rename(temporary, path)
+    except OSError as error:
+        os.close(descriptor)
+        temporary.unlink(missing_ok=True)
+        raise unavailable(error, path) from None
     return descriptor
 
 

@@ -235,21 +235,20 @@ class Queue:
         job_ids = _several("job_ids", job_ids)
         end = None if timeout is None else clock.monotonic() + to_duration("timeout", timeout).total_seconds()
         ended: dict[str, Job] = {}
-        nothing = Wake()
-        while True:
-            for job_id in job_ids:
-                if job_id not in ended and (job := self.get(job_id)).state in ENDED:
-                    ended[job_id] = job
-                    if seen is not None:
-                        seen(job)
-            if len(ended) == len(set(job_ids)):
-                return [ended[job_id] for job_id in job_ids]
-            left = None if end is None else end - clock.monotonic()
-            if left is not None and left <= 0:
-                raise WaitTimeout(
-                    f"{len(set(job_ids)) - len(ended)} of {len(set(job_ids))} jobs have not ended in time"
-                )
-            clock.wait(nothing, WAIT_INTERVAL if left is None else min(WAIT_INTERVAL, left))
+        with Wake() as nothing:
+            while True:
+                for job_id in job_ids:
+                    if job_id not in ended and (job := self.get(job_id)).state in ENDED:
+                        ended[job_id] = job
+                        if seen is not None:
+                            seen(job)
+                missing = len(set(job_ids)) - len(ended)
+                if not missing:
+                    return [ended[job_id] for job_id in job_ids]
+                left = WAIT_INTERVAL if end is None else end - clock.monotonic()
+                if left <= 0:
+                    raise WaitTimeout(f"{missing} of {len(set(job_ids))} jobs have not ended in time")
+                clock.wait(nothing, min(WAIT_INTERVAL, left))
 
     def recover(self) -> tuple[HeldUp, ...]:
         """Give back the jobs of workers that died, now; what cannot be given back, and why."""

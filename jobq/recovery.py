@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from jobq.app import App
+    from jobq.job import Job
     from jobq.store import Claim, WorkerInfo
 
 FIRST_PAUSE, LAST_PAUSE = 1.0, 30.0
@@ -25,12 +26,12 @@ class HeldUp:
     """Jobs that cannot be given back, because something of their dead worker may still run."""
 
     worker: WorkerInfo
-    jobs: tuple[str, ...]
+    jobs: tuple[Job, ...]
     why: str
 
 
 class Recovery:
-    """Looks for lost workers; ends what they left, in a thread for each, and gives back what they held.
+    """Looks for lost workers; has what they left ended, in threads, and gives back what they held.
 
     Args:
         wake: called when a thread has finished, so that `poll` is called again.
@@ -66,7 +67,7 @@ class Recovery:
             if recovered is not None:
                 pause = min(LAST_PAUSE, 2 * self._again.get(worker.id, (0.0, FIRST_PAUSE / 2))[1])
                 self._again[worker.id] = (self._app.clock.monotonic() + pause, pause)
-                held_up.append(HeldUp(worker, tuple(claim.job.id for claim in claims), recovered.why))
+                held_up.append(HeldUp(worker, tuple(claim.job for claim in claims), recovered.why))
                 continue
             known = next((held for held in self.held_up if held.worker.id == worker.id), None)
             if known is not None:
@@ -89,9 +90,11 @@ class Recovery:
         return self.held_up
 
     def _start(self, worker: WorkerInfo) -> None:
+        executor = self._app.executor
+
         def work() -> None:
             try:
-                result = self._app.executor.recover(worker)
+                result = executor.recover(worker)
             except Exception as error:
                 result = Recovered(clean=False, why=f"looking for it failed: {type(error).__name__}: {error}")
             self._results[worker.id] = result
@@ -100,11 +103,17 @@ class Recovery:
 
         thread = threading.Thread(target=work, name=f"jobq-recover-{worker.id}", daemon=True)
         self._threads[worker.id] = thread
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # no room for a thread now
+            self._results[worker.id] = Recovered(clean=False, why=f"it cannot be looked for now: {error}")
+            del self._threads[worker.id]
 
     def _give_back(self, worker: WorkerInfo, claims: Sequence[Claim]) -> int:
         now = self._app.clock.now()
-        counted = worker.boot_id == self._boot and worker.state != "draining"
+        # Of a worker whose own words are gone nothing is known, and a power cut is what loses them.
+        told = worker.pid != 0 and worker.boot_id == self._boot
+        counted = told and not worker.state.startswith("draining")
         given_back = 0
         for claim in claims:
             change = lifecycle.lost(claim, now=now, counted=counted, max_losses=self._app.settings["max-losses"])

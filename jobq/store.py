@@ -265,8 +265,11 @@ class Presence(ABC):
         return False
 
     @abstractmethod
-    def close(self) -> None:
-        """Leave. Claims still held are lost from here on."""
+    def close(self, *, clean: bool = True) -> None:
+        """Leave. Claims still held are lost from here on.
+
+        Without `clean`, something may be left: everything is to be found as if the worker had died.
+        """
 
 
 class Store(ABC):

@@ -17,12 +17,12 @@ from jobq.attempts import Attempts
 from jobq.clock import Wake
 from jobq.draining import DRAIN, NOW, Draining
 from jobq.errors import InvalidInput
-from jobq.executor import Kind
+from jobq.executor import Kind, Outcome
 from jobq.job import State, new_id
 from jobq.recovery import Recovery
 from jobq.retention import prune_by_settings
 from jobq.spec import checked_queue
-from jobq.store import ALONE_LOSSES, Ended, Wanted, WorkerInfo
+from jobq.store import ALONE_LOSSES, Claim, Ended, Wanted, WorkerInfo
 from jobq.trouble import StoreTrouble
 
 if TYPE_CHECKING:
@@ -118,7 +118,9 @@ class Worker:
         )
         self.summary = Summary()
         self._wake = Wake()
-        self._attempts = Attempts(app.executor, app.home.path, count, self._settings, self._wake.ring)
+        self._attempts = Attempts(
+            app.executor, app.home.path, count, self._settings, ring=self._wake.ring, note=self._note
+        )
         self._unrecorded: list[Ended] = []
         self._trouble = StoreTrouble(self._clock, self._note)
         self._draining = Draining(self._clock, self._settings, self._note)
@@ -127,6 +129,7 @@ class Worker:
         self._exhausted = False  # the latest claim was given less than it asked for
         self._untold = False  # what runs has changed since the latest report
         self._looked = self._reported = self._pruned = _NEVER
+        self._mute = False  # the latest report failed
         self._config_problem: str | None = None
         self._held_up: tuple[str, ...] = ()
 
@@ -148,9 +151,10 @@ class Worker:
             StoreError: the store cannot be used from the start, or refuses at the end what is to be recorded.
         """
         store = self._app.store
-        presence = store.join(self.info)
+        presence: Presence | None = None
         recovery = Recovery(self._app, self._stir, own=self.info.id)
         try:
+            presence = store.join(self.info)
             store.watch(self._stir)
             joined(self.info)
             while True:
@@ -163,7 +167,7 @@ class Worker:
                     if self._look_around(presence, recovery):
                         continue
                 elif self._untold and now - self._reported >= REPORT_SECONDS:
-                    self._ask(lambda: self._report(presence), None)
+                    self._report(presence)
                 if self._is_over(recovery):
                     break
                 if idle:
@@ -172,8 +176,10 @@ class Worker:
             self.summary.left = self._ask(lambda: self._count(State.PENDING, State.FAILED), 0)
             return self.summary
         finally:
+            clean = not self._attempts and not self._unrecorded
             self._app.close_executor()
-            presence.close()
+            if presence is not None:
+                presence.close(clean=clean)
             self._wake.close()
 
     def _stir(self) -> None:
@@ -184,14 +190,13 @@ class Worker:
     def _advance(self, presence: Presence) -> bool:
         """Record what ended, claim what fits, start it; True if there was nothing to do."""
         self._collect()
-        if self._trouble.resting:
+        last_word = self._draining.level >= NOW and self._unrecorded  # not given away without one more try
+        if self._trouble.resting and not last_word:
             return True
-        busy = self._draining.level or self._trouble.error is not None or self._attempts.alone
-        limit = 0 if busy else self._attempts.free
+        limit = self._room
         if not self._unrecorded and not limit and self._trouble.error is None:
             return True
-        losses = ALONE_LOSSES - 1 if self._attempts else None
-        wanted = Wanted(queues=self._queues, handlers=self._handlers, max_losses=losses)
+        wanted = self._wanted
         now = self._clock.now()
         try:
             claimed = self._app.store.claim(presence, wanted=wanted, limit=limit, now=now, ended=self._unrecorded)
@@ -201,9 +206,11 @@ class Worker:
         recovered = self._trouble.over()
         recorded, self._unrecorded = self._unrecorded, []
         self._tell(recorded, claimed, now)
-        for claim in claimed.claims:
+        for claim in claimed.claims[:limit]:
             self._app.tell("started", claim.job, time=now)
             self._attempts.start(claim, presence.jobs_fd)
+        for claim in claimed.claims[limit:]:
+            self._hand_back(claim, "the store gave more than was asked for")
         alone = any(claim.job.losses >= ALONE_LOSSES for claim in claimed.claims)
         self._exhausted = len(claimed.claims) < limit and not alone
         self._due = None
@@ -213,6 +220,23 @@ class Worker:
         changed = bool(claimed.claims or recorded or recovered)
         self._untold = self._untold or changed
         return not changed
+
+    @property
+    def _room(self) -> int:
+        """How many jobs may be claimed now."""
+        if self._draining.level or self._trouble.error is not None or self._attempts.alone:
+            return 0
+        return self._attempts.free
+
+    @property
+    def _wanted(self) -> Wanted:
+        losses = ALONE_LOSSES - 1 if self._attempts else None
+        return Wanted(queues=self._queues, handlers=self._handlers, max_losses=losses)
+
+    def _hand_back(self, claim: Claim, why: str) -> None:
+        """Note a claim that is not to be run here, to be released with the next transaction."""
+        outcome = Outcome(kind=Kind.RELEASED, reason=why)
+        self._unrecorded.append(Ended(claim, lifecycle.released(claim, outcome, now=self._clock.now())))
 
     def _ask(self, ask: Callable[[], T], otherwise: T) -> T:
         """Ask the store; where it refuses, or its plugin fails, that is noted and `otherwise` the answer."""
@@ -263,8 +287,10 @@ class Worker:
         store = self._app.store
         if presence.renew(self.info):
             self._note("the files that tell of this worker were gone; they were made anew")
-        if self._attempts:
-            self._attempts.heed(store.held(presence))
+        known = {(ended.claim.job.id, ended.claim.run) for ended in self._unrecorded}
+        for job in self._attempts.heed(store.held(presence)):
+            if (job.id, job.run) not in known:  # claimed by a call that took effect and failed all the same
+                self._hand_back(Claim(job, self.info.id, self.info.host), "its claim was not acknowledged")
         found = False
         if not self._draining.level:
             found = recovery.poll() > 0
@@ -280,9 +306,9 @@ class Worker:
     def _tell_held_up(self, recovery: Recovery) -> None:
         """Say it once of each job that cannot be given back."""
         told = self._held_up
-        self._held_up = tuple(job for held in recovery.held_up for job in held.jobs)
+        self._held_up = tuple(job.id for held in recovery.held_up for job in held.jobs)
         for held in recovery.held_up:
-            fresh = [job for job in held.jobs if job not in told]
+            fresh = [job.id for job in held.jobs if job.id not in told]
             if fresh:
                 self._note(f"{', '.join(fresh[:5])} cannot run again yet, worker {held.worker.name} died: {held.why}")
 
@@ -297,13 +323,22 @@ class Worker:
             return True
         if self._until is None or self._trouble.error is not None or not self._exhausted or recovery.under_way:
             return False
-        soon = SOON if self._until == "empty" else timedelta(0)
-        if self._due is not None and self._due <= self._clock.now() + soon:
+        if self._is_soon(self._due):
             return False
         if self._until == "idle":
             return True
-        stuck = sum(len(held.jobs) for held in recovery.held_up)
-        return self._ask(lambda: self._count(State.PROCESSING), stuck + 1) <= stuck
+        held_up = [job for held in recovery.held_up for job in held.jobs]
+        stuck = sum(self._queues is None or job.queue in self._queues for job in held_up)
+        if self._ask(lambda: self._count(State.PROCESSING), stuck + 1) > stuck:
+            return False
+        # Somebody's job may have become a retry between the claim and the count.
+        return self._ask(
+            lambda: not self._is_soon(self._app.store.next_due(self._wanted, now=self._clock.now())), False
+        )
+
+    def _is_soon(self, due: datetime | None) -> bool:
+        soon = SOON if self._until == "empty" else timedelta(0)
+        return due is not None and due <= self._clock.now() + soon
 
     def _count(self, *states: State) -> int:
         """How many jobs of this worker's queues are in one of these states."""
@@ -319,7 +354,7 @@ class Worker:
             self._trouble.pause(now),
             self._draining.pause(now),
         ]
-        if self._due is not None and self._attempts.free:
+        if self._due is not None and self._room:
             pauses.append((self._due - self._clock.now()).total_seconds())
         if self._untold:
             pauses.append(self._reported + REPORT_SECONDS - now)
@@ -330,14 +365,22 @@ class Worker:
         now = self._clock.monotonic()
         if now - self._reported < REPORT_SECONDS:
             return
+        self._reported, self._untold = now, False
         state = "draining" if self._draining.level else "running"
         if self._trouble.error is not None:
-            state = f"store trouble: {self._trouble.error}"
-        running = self._attempts.told()
-        if state != self.info.state or running != self.info.running:
-            self.info = replace(self.info, state=state, running=running)
-            self._app.store.report(presence, self.info)
-        self._reported, self._untold = now, False
+            state = ("draining, " if self._draining.level else "") + f"store trouble: {self._trouble.error}"
+        told = replace(self.info, state=state, running=self._attempts.told())
+        if told == self.info:
+            return
+        try:
+            self._app.store.report(presence, told)
+        except Exception as error:  # others know less; the work goes on
+            self._untold = True
+            if not self._mute:
+                self._note(f"what this worker does cannot be told to others: {error}")
+            self._mute = True
+        else:
+            self.info, self._mute = told, False
 
     def _refresh_settings(self) -> None:
         problem = self._settings.refresh()

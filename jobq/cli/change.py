@@ -13,7 +13,7 @@ import click
 from jobq.cli.base import Globals, Group, command, confirm, first_failure, show_json, with_globals
 from jobq.cli.selection import Selection, exact_job, find, select, selection
 from jobq.cli.text import columns
-from jobq.errors import StoreUnavailable, WrongState
+from jobq.errors import StoreUnavailable, WaitTimeout, WrongState
 from jobq.job import State
 from jobq.times import format_time, parse_duration
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from jobq.job import Job
 
 ONE_LINE_EACH = 100
+RECOVER_SECONDS = 1.0
+"""How long a cancel waits for a worker before it looks whether that worker has died."""
+
 _PAST = {"cancel": "cancelled", "retry": "retried", "delete": "deleted", "purge": "purged"}
 _DEAD = frozenset({State.DEAD})
 
@@ -47,21 +50,29 @@ def cancel_command(state: Globals, selection: Selection, **options: Any) -> int:
     held_up: dict[str | None, str] = {}
     recovered: list[bool] = []
 
+    def recover() -> None:
+        held_up.clear()
+        held_up.update((held.worker.id, held.why) for held in state.queue.recover())
+
     def cancel(job: Job) -> Job | None:
         if job.state is State.CANCELLED:
             return None
         if job.state is State.PROCESSING and not recovered:
             recovered.append(True)
-            held_up.update((held.worker.id, held.why) for held in state.queue.recover())
+            recover()
         return state.queue.cancel(job.id)
 
     def finish(job: Job) -> Job:
-        if job.state is State.PROCESSING:
+        while job.state is State.PROCESSING:
             if job.worker in held_up:
                 raise StoreUnavailable(
                     f"job {job.id} is cancelled as soon as what its dead worker left has ended: {held_up[job.worker]}"
                 )
-            (job,) = state.queue.wait([job.id])
+            try:
+                (job,) = state.queue.wait([job.id], timeout=RECOVER_SECONDS)
+            except WaitTimeout:
+                recover()
+                job = state.queue.get(job.id)
         if job.state is not State.CANCELLED:
             raise WrongState(job.id, job.state, "cancel")
         return job

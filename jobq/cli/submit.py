@@ -10,7 +10,7 @@ import click
 
 from jobq.cli.base import Command, Globals, command, read_input, show_json
 from jobq.cli.text import local_time
-from jobq.errors import HIDDEN, InvalidInput
+from jobq.errors import HIDDEN, InvalidInput, JobqError
 from jobq.spec import loads
 from jobq.times import parse_at, parse_duration
 
@@ -271,7 +271,11 @@ def _note_unserved(state: Globals, jobs: Sequence[Job]) -> None:
     """Say so where no live worker would run them: it saves a person from waiting for nothing."""
     if state.quiet:
         return
-    workers = state.queue.workers()
+    try:
+        workers = state.queue.workers()
+    except JobqError as error:  # the jobs are stored all the same
+        state.warn(f"who would run them cannot be told: {error}")
+        return
     for queue in sorted({job.queue for job in jobs}):
         serving = [info for info in workers if info.queues is None or queue in info.queues]
         if not serving:

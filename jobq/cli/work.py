@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobq.cli.base import Globals, Group, show_json, with_globals
+from jobq.cli.base import Globals, Group, first_failure, show_json, with_globals
 from jobq.cli.text import coloured, columns, local_time, one_line, safe
 from jobq.errors import NotFound, WorkerNotFound
 from jobq.job import State
 from jobq.presence import JOB_VARIABLES, WORKER_VARIABLE
+from jobq.spec import checked_queue
 from jobq.times import format_duration
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ def start(
     """
     if WORKER_VARIABLE in os.environ:
         _leave_job()
+    for queue in queues:
+        checked_queue(queue)
     if stop_grace is not None:
         state.flags["stop-grace"] = stop_grace
     if detach:
@@ -109,23 +113,30 @@ def start(
 @with_globals
 def stop(state: Globals, workers: tuple[str, ...], now: bool, wait: bool) -> int:
     """Tell workers to finish what they run and end; all of this host's, or those named by id, name or pid."""
-    from jobq.processes import host, process, send
+    from jobq.processes import host
 
     number = signal.SIGQUIT if now else signal.SIGTERM
     here = [info for info in state.queue.workers() if info.host == host()]
-    chosen = here if not workers else [_named(here, name) for name in workers]
-    if not chosen:
-        state.note("no worker runs here")
-        return 0
-    for info in chosen:
-        found = process(info.pid)
-        if found is None or found.start_time != info.start_time or not send(found, number):
-            state.note(f"worker {info.pid} is gone already")
-        else:
-            state.note(f"Sent {number.name} to worker {info.pid}")
+    told: dict[str, WorkerInfo] = {}
+
+    def tell(chosen: Sequence[WorkerInfo]) -> None:
+        for info in chosen:
+            if info.id not in told:
+                told[info.id] = info
+                gone = not _send(info, number)
+                what = f"worker {info.pid} is gone already" if gone else f"Sent {number.name} to worker {info.pid}"
+                state.note(what)
+
+    if not workers:
+        if not here:
+            state.note("no worker runs here")
+        tell(here)
+        code = 0
+    else:
+        code = first_failure(functools.partial(lambda name: tell(_named(here, name)), name) for name in workers)
     if wait:
-        _await_gone(state, {info.id for info in chosen})
-    return 0
+        _await_gone(state, set(told))
+    return code
 
 
 @worker_command.command("list", short_help="List the live workers.")
@@ -243,19 +254,33 @@ def _told(summary: Summary) -> str:
     return f"worker ended: {', '.join(parts)}{left}"
 
 
-def _named(workers: Sequence[WorkerInfo], name: str) -> WorkerInfo:
+def _named(workers: Sequence[WorkerInfo], name: str) -> list[WorkerInfo]:
     found = [info for info in workers if name in (info.id, info.name, str(info.pid))]
     if not found:
         raise WorkerNotFound(name)
-    return found[0]
+    return found
+
+
+def _send(info: WorkerInfo, number: signal.Signals) -> bool:
+    """Signal a worker that holds its lock, and so is alive; False where it has ended just now."""
+    from jobq.processes import process, send, visible
+
+    if visible():
+        found = process(info.pid)
+        return found is not None and found.start_time == info.start_time and send(found, number)
+    try:
+        os.kill(info.pid, number)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _await_gone(state: Globals, ids: set[str]) -> None:
     from jobq.clock import Wake
 
-    nothing = Wake()
-    while ids & {info.id for info in state.queue.workers()}:
-        state.app.clock.wait(nothing, 0.05)
+    with Wake() as nothing:
+        while ids & {info.id for info in state.queue.workers()}:
+            state.app.clock.wait(nothing, 0.05)
 
 
 def _leave_job() -> None:

@@ -94,7 +94,8 @@ class MemoryPresence(Presence):
         self.id, self.host = info.id, info.host
         self._storage = storage
 
-    def close(self) -> None:
+    def close(self, *, clean: bool = True) -> None:
+        del clean  # what is held is looked at instead
         with self._storage.lock:
             self._storage.gone.add(self.id)
             if not any(job.worker == self.id for job in self._storage.jobs.values()):

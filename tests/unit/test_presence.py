@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from jobq import presence, processes
-from jobq.errors import UnsafeHome
+from jobq.errors import StoreUnavailable, UnsafeHome
 from jobq.presence import FilePresence, forget, is_alive, members, recover, unknown_worker
 from jobq.testing import make_info
 
@@ -175,7 +176,7 @@ def test_an_unsafe_directory_is_refused(directory):
 def test_ids_are_never_used_twice(directory, join):
     join("w1")
     (directory / ".w2.lock.new").write_bytes(b"")
-    with pytest.raises(FileExistsError):
+    with pytest.raises(StoreUnavailable, match="File exists"):
         FilePresence(directory, make_info("w2"))
 
 
@@ -255,3 +256,63 @@ def test_a_member_whose_files_were_removed_makes_them_anew(directory, join):
     assert member.renew(info)
     assert seen(directory) == {"w1": True}
     assert not member.renew(info)
+
+
+def test_an_unclean_end_leaves_everything_for_recovery_to_find(directory, join):
+    join("w1").close(clean=False)
+    assert seen(directory) == {"w1": False}
+    assert (directory / "w1.jobs").exists()
+
+
+def test_a_forked_copy_does_not_keep_a_dead_worker_alive(directory, tmp_path):
+    script = JOIN + "import os, time\nif os.fork() == 0:\n    time.sleep(600)\n"
+    script = script.replace("sys.stdin.read()\n", "")
+    script += "print(os.getpid(), flush=True)\ntime.sleep(600)\n"
+    process = subprocess.Popen([sys.executable, "-c", script, str(directory), "w1"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "joined\n"
+        assert process.stdout.readline() == f"{process.pid}\n"
+        (child,) = [one.pid for one in processes.all_processes() if one.parent == process.pid]
+        process.kill()
+        process.wait()
+        assert seen(directory) == {"w1": False}
+    finally:
+        os.kill(child, signal.SIGKILL)
+        process.stdout.close()
+
+
+def test_a_join_that_fails_leaves_nothing(directory, monkeypatch):
+    def full(*args, **kwargs):
+        raise StoreUnavailable("no space left on device")
+
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(presence, "replace", full)
+    with pytest.raises(StoreUnavailable):
+        FilePresence(directory, make_info("w1"))
+    assert os.listdir(directory) == []
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_renewal_that_fails_keeps_what_there_was(directory, join, monkeypatch):
+    member = join("w1")
+    info = next(info for info, _ in members(directory))
+    descriptors = member._lock_fd, member.jobs_fd
+    (directory / "w1.lock").unlink()
+
+    def full(*args, **kwargs):
+        raise StoreUnavailable("no space left on device")
+
+    monkeypatch.setattr(presence, "replace", full)
+    with pytest.raises(StoreUnavailable):
+        member.renew(info)
+    assert (member._lock_fd, member.jobs_fd) == descriptors
+    for descriptor in descriptors:
+        os.fstat(descriptor)
+
+
+def test_after_a_reboot_under_another_name_what_lies_here_is_recovered(directory, join):
+    member = join("w1", host="another-name", boot_id="another boot")
+    die(member)
+    ((info, alive),) = members(directory)
+    assert not alive
+    assert recover(directory, info).clean

@@ -430,7 +430,7 @@ def test_while_something_of_a_dead_worker_may_live_its_job_is_not_run_again(benc
     assert b.executor.started == []
     assert summary.completed == 0
     (held,) = b.queue.recover()
-    assert (held.jobs, held.why) == ((job.id,), "pid 4711 cannot be ended")
+    assert ([one.id for one in held.jobs], held.why) == ([job.id], "pid 4711 cannot be ended")
 
 
 def test_a_job_with_two_losses_runs_alone(bench):
@@ -584,3 +584,229 @@ def test_a_worker_never_recovers_itself(bench):
     worker.run()
     assert b.executor.recovered == []
     assert b.queue.get(job.id).losses == 0
+
+
+def test_a_claim_that_took_effect_and_failed_all_the_same_is_handed_back(bench, monkeypatch):
+    b = bench()
+    job = b.enqueue()
+    claim = MemoryStore.claim
+    failures = []
+
+    def failing(self, *args, **kwargs):
+        claimed = claim(self, *args, **kwargs)
+        if claimed.claims and not failures:
+            failures.append(1)
+            raise StoreUnavailable("fsync failed")
+        return claimed
+
+    monkeypatch.setattr(MemoryStore, "claim", failing)
+    b.worker().run()
+    after = b.queue.get(job.id)
+    assert (after.state, after.run, after.attempts, after.losses) == (State.COMPLETED, 2, 0, 0)
+    assert [run.outcome for run in after.history] == ["released", "completed"]
+
+
+def test_a_due_job_is_no_reason_to_hurry_where_nothing_may_be_claimed(bench):
+    b = bench(lambda job: None)
+    first = b.enqueue()
+    b.enqueue(delay=0.5)
+    worker = b.worker(until=None, count=2)
+    waits = []
+
+    class DrainingClock(FakeClock):
+        def wait(self, wake, seconds):
+            worker.stop()
+            waits.append(seconds)
+            if len(waits) > 20:
+                b.executor.running[first.id].end(SUCCESS)
+            self.advance(seconds)
+            return wake.clear()
+
+    b.clock.__class__ = DrainingClock
+    worker.run()
+    assert waits.count(0.0) <= 2
+
+
+NONSENSE = {
+    "nothing": lambda ended: ended(None),
+    "twice": lambda ended: (ended(SUCCESS), ended(FAILURE)),
+    "a delay of ages": lambda ended: ended(Outcome(kind=Kind.RELEASED, delay=timedelta.max)),
+    "no JSON": lambda ended: ended(Outcome(kind=Kind.SUCCESS, result={1, 2})),
+    "not a number": lambda ended: ended(Outcome(kind=Kind.SUCCESS, result=float("nan"))),
+    "an end and an error": lambda ended: (ended(SUCCESS), 1 / 0),
+}
+
+
+@pytest.mark.parametrize("report", NONSENSE.values(), ids=NONSENSE)
+def test_nonsense_of_an_executor_costs_at_most_the_attempt(bench, report):
+    b = bench()
+    start = b.executor.start
+
+    def nonsense(attempt, ended):
+        if attempt.job.id == "odd":
+            attempt.output.close()
+            report(ended)
+            return None
+        return start(attempt, ended)
+
+    b.executor.start = nonsense
+    b.enqueue("odd", max_attempts=1, priority=9)
+    b.enqueue("sound")
+    b.worker().run()
+    assert b.queue.get("sound").state is State.COMPLETED
+    assert b.queue.get("odd").state in (State.COMPLETED, State.DEAD)
+
+
+def test_an_executor_that_cannot_stop_a_job_does_not_end_the_worker(bench):
+    b = bench(lambda job: None)
+    job = b.enqueue()
+    worker = b.worker(until=None)
+
+    class StoppingClock(FakeClock):
+        def wait(self, wake, seconds):
+            running = b.executor.running[job.id]
+            if self.monotonic() == 0:
+                running.stop = lambda grace: 1 / 0
+                worker.stop(NOW)
+            elif self.monotonic() > 3:
+                running.end(FAILURE)
+            self.advance(seconds)
+            return wake.clear()
+
+    b.clock.__class__ = StoppingClock
+    worker.run()
+    assert b.queue.get(job.id).state is State.PENDING
+    assert any("cannot be stopped" in note for note in b.notes)
+
+
+def test_jobs_held_up_in_other_queues_do_not_end_a_worker_too_early(bench):
+    b = bench()
+    b.executor.recovery = Recovered(clean=False, why="pid 4711 cannot be ended")
+    lost = b.enqueue(queue="other")
+    lose(b, lost.id)
+    mine = b.enqueue(queue="mine")
+    store = MemoryStore(b.storage)
+    from jobq.store import Wanted
+
+    elsewhere = store.join(make_info())
+    (claim,) = store.claim(elsewhere, wanted=Wanted(queues=("mine",)), limit=1, now=b.clock.now()).claims
+    assert claim.job.id == mine.id
+
+    class FailingClock(FakeClock):
+        def wait(self, wake, seconds):
+            if self.monotonic() > 5 and b.queue.get(mine.id).state is State.PROCESSING:
+                from jobq.lifecycle import after as ended_after
+                from jobq.store import Ended
+
+                change = ended_after(
+                    claim, FAILURE, now=self.now(), delay=lambda attempts, outcome: timedelta(seconds=1)
+                )
+                store.finish(elsewhere, [Ended(claim, change)], now=self.now())
+            self.advance(seconds)
+            return wake.clear()
+
+    b.clock.__class__ = FailingClock
+    b.worker(queues=["mine"]).run()
+    assert b.queue.get(mine.id).state is State.COMPLETED
+
+
+def test_stop_now_gives_no_outcome_away_without_a_last_try(bench):
+    b = bench(lambda job: None)
+    store = FullStore(b.storage)
+    b.app.store = store
+    job = b.enqueue()
+    worker = b.worker(until=None)
+
+    class FullClock(FakeClock):
+        def wait(self, wake, seconds):
+            if job.id in b.executor.running:
+                store.full = True
+                b.executor.running[job.id].end(SUCCESS)
+            elif self.monotonic() > 20 and store.full:
+                store.full = False
+                worker.stop(NOW)
+                return wake.clear()
+            self.advance(max(seconds, 0.001))
+            return wake.clear()
+
+    b.clock.__class__ = FullClock
+    worker.run()
+    assert b.queue.get(job.id).state is State.COMPLETED
+
+
+def test_a_report_that_fails_stops_no_work_and_is_told_once(bench, monkeypatch):
+    b = bench(lambda job: None)
+    jobs = [b.enqueue() for _ in range(3)]
+
+    def broken(self, worker, info):
+        raise StoreUnavailable("no space left on device")
+
+    monkeypatch.setattr(MemoryStore, "report", broken)
+
+    class EndingClock(FakeClock):
+        def wait(self, wake, seconds):
+            for running in list(b.executor.running.values()):
+                running.end(SUCCESS)
+            self.advance(seconds)
+            return wake.clear()
+
+    b.clock.__class__ = EndingClock
+    assert b.worker().run().completed == len(jobs)
+    assert len([note for note in b.notes if "cannot be told to others" in note]) == 1
+    assert not any("store trouble" in note for note in b.notes)
+
+
+def test_of_a_worker_whose_words_are_gone_no_loss_is_counted(bench):
+    b = bench()
+    job = b.enqueue()
+    lose(b, job.id, pid=0)
+    Recovery(b.app).settle()
+    assert (b.queue.get(job.id).state, b.queue.get(job.id).losses) == (State.PENDING, 0)
+
+
+def test_a_machine_without_room_for_a_thread_recovers_later(bench, monkeypatch):
+    b = bench()
+    job = b.enqueue()
+    lose(b, job.id)
+    start = threading.Thread.start
+    refused = []
+
+    def full(self):
+        if self.name.startswith("jobq-recover") and not refused:
+            refused.append(1)
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", full)
+    recovery = Recovery(b.app)
+    (held,) = recovery.settle()
+    assert "can't start new thread" in held.why
+    assert not recovery.under_way
+    b.clock.advance(2)
+    assert recovery.settle() == ()
+    assert b.queue.get(job.id).state is State.PENDING
+
+
+def test_a_step_of_the_clock_moves_due_times_by_the_step_and_nothing_else(bench):
+    b = bench(lambda job: None)
+    running = b.enqueue()
+    due = b.enqueue(delay=100)
+
+    class SteppingClock(FakeClock):
+        steps = 0
+
+        def wait(self, wake, seconds):
+            type(self).steps += 1
+            if self.steps == 3:
+                self.step(3600)
+            if self.steps > 6:
+                for item in list(b.executor.running.values()):
+                    item.end(SUCCESS)
+            self.advance(seconds)
+            return wake.clear()
+
+    b.clock.__class__ = SteppingClock
+    b.worker().run()
+    assert b.queue.get(running.id).run == 1
+    assert b.clock.monotonic() < 60
+    assert b.queue.get(due.id).state is State.COMPLETED
