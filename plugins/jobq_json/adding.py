@@ -52,20 +52,32 @@ class Finder:
     """
 
     def __init__(self, directory: Directory, manifest: Manifest, journal: Journal) -> None:
-        self.generation = manifest.generation
         self._directory, self._manifest, self._journal = directory, manifest, journal
         self._parts: list[tuple[mmap, int, int]] | None = None
         self._searches = 0
         self._base: set[bytes] | None = None
         self._changed: set[bytes] = set()
         self._position = 0
+        self._looked_for: tuple[Sequence[str], set[str]] = (), set()
 
-    def in_base(self, ids: Sequence[str]) -> set[str]:
-        """Those of the ids that stand in the sorted run or the archive, which never change.
+    def look_for(self, ids: Sequence[str]) -> None:
+        """Look for ids where nothing ever changes: in the sorted run and the archive. Needs no lock.
 
         Raises:
             FileNotFoundError: the generation is over.
         """
+        self._looked_for = ids, self._in_base(ids)
+
+    def found(self, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that stand anywhere. Under the lock; quicker if they were looked for before.
+
+        Raises:
+            FileNotFoundError: the generation is over.
+        """
+        before, present = self._looked_for
+        return (present if before is ids else self._in_base(ids)) | self._in_journal(ids)
+
+    def _in_base(self, ids: Sequence[str]) -> set[str]:
         from jobq_json.search import ids_of, locate
 
         parts = self._files()
@@ -78,8 +90,7 @@ class Finder:
             return {job_id for job_id in ids if job_id.encode() in self._base}
         return {job_id for data, start, end in parts for job_id in locate(data, ids, start=start, end=end)}
 
-    def in_journal(self, ids: Sequence[str]) -> set[str]:
-        """Those of the ids that the journal may have added. Under the lock."""
+    def _in_journal(self, ids: Sequence[str]) -> set[str]:
         if self._searches <= _MANY:
             needles = [(job_id, b'{"id":"%b"' % job_id.encode()) for job_id in ids]
             return {job_id for line, _ in self._journal.read(0) for job_id, needle in needles if line.find(needle) >= 0}

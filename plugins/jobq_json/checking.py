@@ -92,14 +92,12 @@ def examine(view: View) -> tuple[list[str], Counter[tuple[str, str]]]:
 def _check_section(
     view: View, section: Section, damaged: Damaged, note: Callable[[Kept, str], None], wrong: list[str]
 ) -> None:
-    file, offset, before, lines = view.run.name, section.start, ("", -1), 0
-    while offset < section.end:
-        start = offset
-        line, offset = view.run.line(start)
-        kept = of_line(line, start)
+    file, before, lines = view.run.name, ("", -1), 0
+    for offset, line in view.run.lines(section.start, section.end):
+        kept = of_line(line, offset)
         lines += 1
         if kept is None or job_of(line) is None:
-            damaged(file, start, line, section)
+            damaged(file, offset, line, section)
             continue
         key = kept.run_at, kept.seq
         if kept.state != section.state or kept.lane != section.lane:

@@ -15,19 +15,15 @@ from typing import TYPE_CHECKING
 from filelock import lock_descriptor
 
 from jobq import files
-from jobq.times import format_time
-from jobq_json.archive import Appender
+from jobq_json.archiving import ArchiveWriter
 from jobq_json.directory import COMPACT_LOCK
 from jobq_json.lines import encode, parse, seal
 from jobq_json.manifest import Manifest, journal_header
-from jobq_json.retention import retained
 from jobq_json.writing import RunWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from datetime import datetime, timedelta
 
-    from jobq.job import State
     from jobq_json.directory import Directory
     from jobq_json.view import Place, View
 
@@ -50,7 +46,7 @@ def only_one(directory: Directory) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def compact(directory: Directory, view: View, *, now: datetime, keep: Mapping[State, timedelta | None]) -> bool:
+def compact(directory: Directory, view: View) -> bool:
     """Make a new generation of what `view` shows, unless somebody else is about it; whether it was made.
 
     The view is over afterwards.
@@ -63,7 +59,7 @@ def compact(directory: Directory, view: View, *, now: datetime, keep: Mapping[St
         if current is None or current.generation != view.manifest.generation:  # somebody was faster
             return False
         view.refresh()
-        made = _Generation(directory, view, view.manifest.generation + 1, now=now, keep=keep)
+        made = _Generation(directory, view, view.manifest.generation + 1)
         try:
             made.write()
             made.catch_up()
@@ -88,14 +84,14 @@ def give_back_memory() -> None:
         trim(0)
 
 
-def compact_locked(directory: Directory, view: View, *, now: datetime) -> None:
+def compact_locked(directory: Directory, view: View) -> None:
     """As `compact`, under the writers' lock, which the caller holds, and whether or not somebody else is about it.
 
     For when the journal cannot be trusted with another record.
     """
     with only_one(directory) as alone:
         generation = view.manifest.generation + (1 if alone else 2)  # 2: the other one's files have the name between
-        made = _Generation(directory, view, generation, now=now, keep={})
+        made = _Generation(directory, view, generation)
         try:
             made.write()
             made.publish()
@@ -108,24 +104,15 @@ def compact_locked(directory: Directory, view: View, *, now: datetime) -> None:
 class _Generation:
     """A generation in the making."""
 
-    def __init__(
-        self,
-        directory: Directory,
-        view: View,
-        generation: int,
-        *,
-        now: datetime,
-        keep: Mapping[State, timedelta | None],
-    ) -> None:
-        self._directory, self._view = directory, view
-        self._now, self._keep = now, keep
+    def __init__(self, directory: Directory, view: View, generation: int) -> None:
+        self._directory, self._view, self._generation = directory, view, generation
         self._position = view.position
         self._seq = view.seq
-        self._generation = generation
         self._archived: dict[str, tuple[str, int]] = {}
         self._journal_fd = -1
         self._prepared = ""
         self._synced = self._in_force = False
+        self._archive = ArchiveWriter(directory, view.manifest.next_segment)
         self._run = RunWriter(
             directory,
             generation,
@@ -138,15 +125,11 @@ class _Generation:
     def write(self) -> None:
         """Write everything but the end of the journal, synced."""
         view, old = self._view, self._view.manifest
-        counts = {queue: {s: n for s, n in states.items() if n} for queue, states in view.counts.items()}
-        finished = list(view.finished.values())
-        kept = retained(self._directory, view, now=self._now, keep=self._keep)
-        for queue, state in kept.dropped:
-            counts[queue][state] -= 1
-        appender = Appender(self._directory, kept.segments, kept.next_segment)
-        for job in finished:
-            self._archived[job.id] = appender.append(job.line)
-        appender.finish()
+        counts = {queue: live for queue, states in view.counts.items() if (live := _positive(states))}
+        self._archive.keep(view.archive, view.archived)
+        for kept in view.finished.values():
+            self._archived[kept.id] = self._archive.append(kept.line)
+        self._archive.finish()
         damaged_files = tuple(name for name in old.damaged_files if self._directory.has(name))
         damaged = view.damaged if damaged_files else len(view.damaged_lines)  # removed: somebody has seen to them
         if view.damaged_lines:
@@ -156,19 +139,18 @@ class _Generation:
         self._run.write()
         self.manifest = Manifest(
             generation=self._generation,
-            written=format_time(self._now),
+            written=self._directory.time(),
             seq=self._seq,
-            counts={queue: live for queue, states in counts.items() if (live := _positive(states))},
+            counts=counts,
             paused=dict(view.paused),
-            archive=tuple(appender.segments),
-            next_segment=appender.next_segment,
+            archive=tuple(self._archive.segments),
+            next_segment=self._archive.next_segment,
             damaged=damaged,
             damaged_files=damaged_files,
             sections=tuple(self._run.sections),
         )
         footer = self.manifest.record() | {"jobq": "end", "from": [old.generation, self._position]}
-        self._run.finish(seal(encode(footer)) + b"\n")
-        self.manifest = replace(self.manifest, size=self._run.offset)
+        self.manifest = replace(self.manifest, size=self._run.finish(seal(encode(footer)) + b"\n"))
         self._prepared = self._directory.prepare(self.manifest)
         self._journal_fd = self._directory.create(self.manifest.journal_file)
         self._append([journal_header(self._generation, self._seq)])
@@ -221,7 +203,9 @@ class _Generation:
             return list(self._archived[job_id])
         if job_id in self._run.places:
             return self._run.places[job_id]
-        return self._run.moved(place) if isinstance(place, int) else place
+        if isinstance(place, int):
+            return self._run.moved.moved(place)
+        return None if place is None else self._archive.moved(place)
 
     def _append(self, lines: list[bytes]) -> None:
         try:
@@ -238,6 +222,7 @@ class _Generation:
 
     def _close(self) -> None:
         self._run.close()
+        self._archive.close()
         if self._journal_fd >= 0:
             os.close(self._journal_fd)
             self._journal_fd = -1

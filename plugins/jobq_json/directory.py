@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from jobq import files
 from jobq.errors import StoreLocked, StoreUnavailable, StoreUnreadable
+from jobq.times import format_time
 from jobq_json import manifest
 from jobq_json.lines import sound
 from jobq_json.manifest import NAME, WAY_OUT, Manifest
@@ -22,6 +23,8 @@ from jobq_json.manifest import NAME, WAY_OUT, Manifest
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from jobq.clock import Clock
 
 LOCK_LIMIT = 30.0
 """Seconds after which a lock that another process holds is an error; nothing of jobq holds it for a second."""
@@ -36,11 +39,12 @@ class Directory:
 
     Args:
         path: where; it need not exist before something is written.
+        clock: says when a manifest was written.
         allow_network: whether a network file system is accepted.
     """
 
-    def __init__(self, path: Path, *, allow_network: bool) -> None:
-        self.path = path
+    def __init__(self, path: Path, clock: Clock, *, allow_network: bool) -> None:
+        self.path, self._clock = path, clock
         self._manifest_path = str(path / NAME)  # joining paths costs more than asking for the file
         self._allow_network = allow_network
         self._manifest: Manifest | None = None
@@ -69,6 +73,10 @@ class Directory:
             with contextlib.suppress(FileNotFoundError):  # removed this very moment: the next look says so
                 self._read_manifest()
         return self._manifest
+
+    def time(self) -> str:
+        """The time, as a manifest says when it was written."""
+        return format_time(self._clock.now())
 
     def content(self, name: str) -> bytes:
         """All of a file."""
@@ -265,7 +273,7 @@ class Directory:
                 return
 
     def _create(self) -> Manifest:
-        first = manifest.FIRST
+        first = manifest.first(self.time())
         self.write(BELL, [b"\n"])
         self.write(first.jobs_file, [manifest.run_header(1)])
         self.write(first.journal_file, [manifest.journal_header(1, 1)])

@@ -6,7 +6,7 @@ from heapq import merge
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from jobq.job import ENDED, FINISHED, WAITING, State
+from jobq.job import FINISHED, WAITING, State
 from jobq.store import Counts
 from jobq.times import format_time
 from jobq_json.kept import PENDING, Kept
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def counts(view: View, *, now: datetime) -> Counts:
     """The counts as `Store.counts` has them."""
     queues = {
-        queue: {state: view.counts.get(queue, {}).get(state.value, 0) for state in State}
+        queue: {state: view.counts[queue][state.value] for state in State}
         for queue in sorted(view.counts.keys() | view.paused.keys())
         if queue in view.paused or any(view.counts[queue].values())
     }
@@ -65,25 +65,6 @@ def find(view: View, query: Query) -> Iterator[Job]:
     return matching if query.limit is None else islice(matching, query.limit)
 
 
-def prunable(view: View, *, states: frozenset[State], before: datetime, limit: int) -> list[Job]:
-    """Up to `limit` ended jobs in these states last updated before then; of the archived, the first finished first.
-
-    Raises:
-        FileNotFoundError: the generation is over.
-    """
-    parts: list[Iterator[Kept]] = []
-    if states & FINISHED:
-        archived = (kept for _, kept in view.archive.oldest_first(view.note_damage))
-        parts.append(kept for kept in archived if kept.id not in view.delta)
-    parts.append(kept for kept in view.delta.values() if kept is not None)
-    if State.DEAD in states:
-        dead = (section for section in view.manifest.sections if section.state == State.DEAD)
-        parts.append(kept for section in dead for kept in _lines(view, section) if kept.id not in view.delta)
-    wanted = states & ENDED
-    every = chain.from_iterable(parts)
-    return list(islice((kept.job for kept in every if kept.state in wanted and kept.job.updated_at < before), limit))
-
-
 def _may_match(kept: Kept, query: Query, states: frozenset[State]) -> bool:
     """Whether the query may match, as far as that can be told without parsing the job."""
     return (
@@ -109,7 +90,7 @@ def _sorted_run(view: View, delta: Mapping[str, Kept | None], query: Query, stat
     levels = sorted({-section.lane.priority for section in sections} | {-kept.priority for kept in changed})
 
     def old(section: Section) -> Iterator[Kept]:
-        return (kept for kept in _lines(view, section) if kept.id not in delta)
+        return (kept for kept in view.jobs_of(section) if kept.id not in delta)
 
     def new(level: int) -> Iterator[Kept]:
         return (kept for kept in changed if -kept.priority == level)
@@ -119,30 +100,15 @@ def _sorted_run(view: View, delta: Mapping[str, Kept | None], query: Query, stat
         yield from merge(new(level), *parts, key=_claim_order)
 
 
-def _lines(view: View, section: Section) -> Iterator[Kept]:
-    offset = section.start
-    while offset < section.end:
-        found, offset = view.read(offset, section)
-        if found is not None:
-            yield found
-
-
 def _later(view: View, section: Section, now: str) -> int:
     """How many lines of a section are due after `now`."""
     if section.first > now:
         return section.lines
     if section.last <= now:
         return 0
-    data, low, high = view.run.data, section.start, section.end
-    while low < high:
-        middle = (low + high) // 2
-        start = max(low, data.rfind(b"\n", low, middle) + 1)
-        line, following = view.run.line(start)
-        head = head_of(line)
-        if head is None or head.run_at <= now:
-            low = following
-        else:
-            high = start
+    low = view.run.bisect(
+        section.start, section.end, lambda line: (head := head_of(line)) is None or head.run_at <= now
+    )
     before, after = low - section.start, section.end - low
     if after <= before:
         return _line_count(view, low, section.end)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jobq_json.manifest import Manifest
 
 _CHUNK = 1 << 22
-_TAIL = 1 << 16
+_TAIL = 1 << 12
 _SKIP = 1_000_000
 """How many numbers a damaged last record may have given to new jobs: they are not given again."""
 
@@ -34,6 +34,10 @@ class Journal:
         directory: where it is.
         manifest: the one that names it.
 
+    Attributes:
+        end: its length in bytes, as `tail` or `append` left it.
+        seq: the number of the next job, likewise.
+
     Raises:
         FileNotFoundError: the generation is over, and its files are gone.
     """
@@ -43,7 +47,7 @@ class Journal:
         self.path = directory.path / manifest.journal_file
         self._read_fd = files.open_private(self.path, os.O_RDONLY)
         self._write_fd = -1
-        self._end, self._seq = -1, 0
+        self.end, self.seq = -1, 0
 
     @property
     def size(self) -> int:
@@ -75,8 +79,8 @@ class Journal:
         elif start == 0:
             check_header(left, "journal", self.path.name)
 
-    def tail(self) -> int:
-        """Under the lock: cut what is torn off the end; the sequence number of the next job.
+    def tail(self) -> None:
+        """Under the lock: cut what is torn off the end, and find out `end` and `seq`.
 
         Raises:
             StoreUnreadable: no line of the journal is sound.
@@ -84,20 +88,22 @@ class Journal:
         if self._write_fd < 0:
             self._write_fd = files.open_private(self.path, os.O_RDWR | os.O_APPEND)
         end = os.fstat(self._write_fd).st_size
-        if end == self._end:
-            return self._seq
+        if end == self.end:
+            return
         lines = self._lines_from_end(end)
         torn = next(lines)
         if torn and sound(torn):
             self._write(end, b"\n")
-            return self._after(end + 1, torn)
+            self._ends_with(torn, end + 1)
+            return
         if torn:
             end -= len(torn)
             os.ftruncate(self._write_fd, end)
         for damaged, line in enumerate(lines):
             if sound(line):
-                self._seq = self._after(end, line) + damaged * _SKIP
-                return self._seq
+                self._ends_with(line, end)
+                self.seq += damaged * _SKIP
+                return
         raise StoreUnreadable(f"{self.path} has no readable line")
 
     def append(self, body: str, *, next_seq: int) -> int:
@@ -111,10 +117,10 @@ class Journal:
             StoreUnavailable: nothing was written.
         """
         line = seal(f'{body[:-1]},"seq":{next_seq}}}') + b"\n"
-        self._write(self._end, line)
-        self._end += len(line)
-        self._seq = next_seq
-        return self._end
+        self._write(self.end, line)
+        self.end += len(line)
+        self.seq = next_seq
+        return self.end
 
     def sync(self) -> None:
         """Bring what was appended to the disk.
@@ -138,14 +144,13 @@ class Journal:
             if written < len(data):
                 files.write_all(self._write_fd, data[written:])
         except OSError as error:
-            self._end = -1
+            self.end = -1
             os.ftruncate(self._write_fd, end)
             raise files.unavailable(error, self.path) from None
 
-    def _after(self, end: int, line: bytes) -> int:
+    def _ends_with(self, line: bytes, end: int) -> None:
         body = line[:-SUFFIX]
-        self._end, self._seq = end, int(body[body.rindex(b'"seq":') + 6 :])
-        return self._seq
+        self.end, self.seq = end, int(body[body.rindex(b'"seq":') + 6 :])
 
     def _lines_from_end(self, end: int) -> Iterator[bytes]:
         """What stands behind the last line feed (perhaps nothing), then the lines before it, backwards."""

@@ -47,15 +47,11 @@ class Section(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A file of finished jobs: its name, and the byte offsets between which its bytes are data.
-
-    `sifted`: the jobs that are kept for the shorter time were taken out already.
-    """
+    """A file of finished jobs: its name, and the byte offsets between which its bytes are data."""
 
     file: str
     start: int
     size: int
-    sifted: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +170,7 @@ def from_record(record: Mapping[str, Any]) -> Manifest:
         counts=record["counts"],
         paused=record["paused"],
         size=record["jobs"]["size"],
-        archive=tuple(Segment(item["file"], item["start"], item["size"], item["sifted"]) for item in record["archive"]),
+        archive=tuple(Segment(item["file"], item["start"], item["size"]) for item in record["archive"]),
         next_segment=record["next_segment"],
         damaged=record["damaged"],
         damaged_files=tuple(record["damaged_files"]),
@@ -203,5 +199,6 @@ def journal_header(generation: int, seq: int) -> bytes:
     return seal(encode({"jobq": "journal", "format": FORMAT, "generation": generation, "seq": seq})) + b"\n"
 
 
-FIRST = Manifest(generation=1, written="1970-01-01T00:00:00.000Z", size=len(run_header(1)))
-"""The manifest of a store in which nothing was ever stored."""
+def first(written: str) -> Manifest:
+    """The manifest of a store in which nothing was ever stored."""
+    return Manifest(generation=1, written=written, size=len(run_header(1)))

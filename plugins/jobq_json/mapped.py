@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 from jobq import files
@@ -12,6 +13,8 @@ from jobq_json.directory import check_header
 from jobq_json.manifest import WAY_OUT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from jobq_json.directory import Directory
 
 
@@ -56,3 +59,51 @@ class Mapped:
         """The line that ends right before `offset` (without line feed), and its own offset."""
         start = self.data.rfind(b"\n", 0, offset - 1) + 1
         return self.data[start : offset - 1], start
+
+    def lines(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """The lines between two offsets, each with its own."""
+        while start < end:
+            line, following = self.line(start)
+            yield start, line
+            start = following
+
+    def bisect(self, start: int, end: int, before: Callable[[bytes], bool]) -> int:
+        """The offset of the first line between two offsets for which `before` does not hold; `end` if it always does.
+
+        The lines for which it holds come before the others.
+        """
+        while start < end:
+            middle = max(start, self.data.rfind(b"\n", start, (start + end) // 2) + 1)
+            line, following = self.line(middle)
+            if before(line):
+                start = following
+            else:
+                end = middle
+        return start
+
+    def stretches(self, start: int, end: int, left_out: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """What lies between two offsets, without the lines at the offsets `left_out` (sorted): from where to where."""
+        for offset in left_out[bisect_left(left_out, start) : bisect_left(left_out, end)]:
+            if start < offset:
+                yield start, offset
+            start = self.line(offset)[1]
+        if start < end:
+            yield start, end
+
+
+class Shifts:
+    """Where the stretches of a file are in another one, to which they were copied in their order."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._shifts: list[int] = []
+
+    def note(self, start: int, new: int) -> None:
+        """A stretch that began at `start` begins at `new`."""
+        self._starts.append(start)
+        self._shifts.append(new - start)
+
+    def moved(self, offset: int) -> int | None:
+        """Where what was at an offset is, if it was copied; None if it lay before everything that was."""
+        index = bisect_right(self._starts, offset) - 1
+        return None if index < 0 else offset + self._shifts[index]

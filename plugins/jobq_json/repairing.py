@@ -19,7 +19,6 @@ from jobq_json.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     from jobq_json.directory import Directory
     from jobq_json.manifest import Manifest
@@ -28,7 +27,7 @@ _RUN = re.compile(r"jobs-(\d+)\.jsonl")
 _TAIL = 1 << 20
 
 
-def repair(directory: Directory, *, now: datetime, warn: Callable[[str], None]) -> list[str]:
+def repair(directory: Directory, *, warn: Callable[[str], None]) -> list[str]:
     """Make the store usable again; what was done, one sentence each.
 
     Raises:
@@ -52,12 +51,12 @@ def repair(directory: Directory, *, now: datetime, warn: Callable[[str], None]) 
             done.append(f"what can still be read was taken out of the damaged files ({why})")
         counted = examine(view)[1]
         if view.damaged_lines or why:
-            view.counts = {queue: {} for queue, _ in counted}
+            view.counts.clear()
             for (queue, state), number in counted.items():
                 view.counts[queue][state] = number
             if view.damaged_lines:
                 done.append(f"{len(view.damaged_lines)} damaged records were set aside in a file of their own")
-            compact_locked(directory, view, now=now)
+            compact_locked(directory, view)
         view.journal.close()
     return done
 
@@ -107,7 +106,7 @@ def _complete(directory: Directory, generation: int) -> tuple[Manifest, tuple[in
             *_, footer, after = file.read().split(b"\n")
         record = parse(footer)
         if after or record is None or record.get("jobq") != "end":
-            first = manifests.FIRST
+            first = manifests.first(directory.time())
             return (first, (0, 0)) if generation == 1 and size == first.size else None
         before, position = record["from"]
         found = replace(manifests.from_record(record), size=size)

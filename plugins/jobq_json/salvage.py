@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from jobq.errors import StoreError
 from jobq.files import replace as replace_file
-from jobq_json import archive
+from jobq_json.archiving import HEADER
 from jobq_json.directory import check_header
 from jobq_json.journal import Journal
 from jobq_json.kept import of_line
@@ -48,8 +48,8 @@ def salvaged(directory: Directory, known: Manifest | None, warn: Callable[[str],
     segments = []
     for name in names:
         if directory.has(name):
-            size = _mended(directory, name, "done", archive.HEADER)
-            segments.append(Segment(name, min(size, starts.get(name, len(archive.HEADER))), size))
+            size = _mended(directory, name, "done", HEADER)
+            segments.append(Segment(name, min(size, starts.get(name, len(HEADER))), size))
     size = _mended(directory, base.jobs_file, "jobs", run_header(generation))
     _mended(directory, base.journal_file, "journal", journal_header(generation, base.seq))
     sections, seq = _sections(Mapped(directory, base.jobs_file, "jobs", size))
@@ -84,19 +84,17 @@ def _sections(run: Mapped) -> tuple[list[Section], int]:
     A damaged line counts to the section before it, and is noted when it is read there.
     """
     sections: list[Section] = []
-    offset, seq = run.first, 0
-    while offset < run.size:
-        start = offset
-        line, offset = run.line(start)
-        kept = of_line(line, start)
+    seq = 0
+    for start, line in run.lines(run.first, run.size):
+        kept, end = of_line(line, start), start + len(line) + 1
         last = sections[-1] if sections else None
         if kept is None or kept.state not in LIVE:
             if last is not None and not line.startswith(b'{"jobq":'):
-                sections[-1] = last._replace(end=offset, lines=last.lines + 1)
+                sections[-1] = last._replace(end=end, lines=last.lines + 1)
             continue
         seq = max(seq, kept.seq + 1)
         if last is not None and (last.state, last.lane) == (kept.state, kept.lane):
-            sections[-1] = last._replace(end=offset, lines=last.lines + 1, last=kept.run_at)
+            sections[-1] = last._replace(end=end, lines=last.lines + 1, last=kept.run_at)
         else:
-            sections.append(Section(kept.state, kept.lane, start, offset, 1, kept.run_at, kept.run_at))
+            sections.append(Section(kept.state, kept.lane, start, end, 1, kept.run_at, kept.run_at))
     return sections, seq

@@ -82,7 +82,9 @@ def change(view: View, kept: Kept, place: Place, new: Change, *, now: datetime) 
 
 
 def delete(view: View, found: Sequence[tuple[Kept, Place]]) -> str:
-    """Jobs are deleted; the record."""
+    """Jobs are deleted; the record, "" where there are none."""
+    if not found:
+        return ""
     for kept, place in found:
         view.replace(kept, None, place)
     return encode({"op": "del", "jobs": [[kept.id, place] for kept, place in found]})

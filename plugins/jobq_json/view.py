@@ -7,6 +7,7 @@ journal, without a lock, and is a function of the files alone: every process arr
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from jobq.job import Change, Job
@@ -18,9 +19,10 @@ from jobq_json.mapped import Mapped
 from jobq_json.replay import replay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
     from datetime import datetime
 
+    from jobq.job import State
     from jobq_json.directory import Directory
     from jobq_json.journal import Journal
     from jobq_json.manifest import Manifest, Section
@@ -39,6 +41,9 @@ class View:
         warn: is told of every damaged record, in one sentence.
 
     Attributes:
+        run: the sorted run.
+        end: the offset behind its last job.
+        archive: the archive.
         delta: the jobs that the journal touched, and those that run; None for those deleted.
         finished: those of them that are finished, in order of finishing.
         held: those that run, by worker and id.
@@ -50,17 +55,19 @@ class View:
         seq: the number of the next job.
         position: how far the journal has been read.
         damaged_lines: what was found damaged, in the files of this generation.
+        pruning: what `pruning.batch` has yet to give out, and of which question.
     """
 
     def __init__(self, directory: Directory, manifest: Manifest, journal: Journal, warn: Callable[[str], None]) -> None:
         self.manifest, self.journal = manifest, journal
         self._warn = warn
         self.run = Mapped(directory, manifest.jobs_file, "jobs", manifest.size)
+        self.end = manifest.sections[-1].end if manifest.sections else self.run.first
         self.archive = Archive(directory, manifest.archive)
         self.delta: dict[str, Kept | None] = {}
         self.finished: dict[str, Kept] = {}
         self.held: dict[str, dict[str, Kept]] = {}
-        self.counts = {queue: dict(counts) for queue, counts in manifest.counts.items()}
+        self.counts = defaultdict(Counter, {queue: Counter(counts) for queue, counts in manifest.counts.items()})
         self.paused = dict(manifest.paused)
         self.touched: list[int] = []
         self.touched_due: list[str] = []
@@ -68,6 +75,7 @@ class View:
         self.seq = manifest.seq
         self.position = 0
         self.damaged_lines: list[bytes] = []
+        self.pruning: tuple[tuple[frozenset[State], datetime], Iterator[tuple[Kept, Place]]] | None = None
         self._damaged_places: set[tuple[str, int]] = set()
         self.lanes = Lanes(self.delta)
         self._starts = [section.start for section in manifest.sections]
@@ -102,6 +110,14 @@ class View:
             self.note_damage(self.run.name, offset, line, section or self.section_at(offset))
         return kept, following
 
+    def jobs_of(self, section: Section) -> Iterator[Kept]:
+        """The jobs of the lines of a section, those that the journal touched too."""
+        offset = section.start
+        while offset < section.end:
+            kept, offset = self.read(offset, section)
+            if kept is not None:
+                yield kept
+
     def section_at(self, offset: int) -> Section | None:
         """The section of the sorted run in which an offset lies."""
         index = bisect_right(self._starts, offset) - 1
@@ -119,7 +135,7 @@ class View:
             self.archived.setdefault(file, set()).add(offset)
         elif section is not None and offset not in self.touched:
             self.touched.append(offset)
-            self._count(section.lane.queue, section.state, -1)
+            self.counts[section.lane.queue][section.state] -= 1
             if section.state == PENDING:
                 self.touched_due.append(section.first)
 
@@ -144,11 +160,6 @@ class View:
             for job_id, (segment, archived) in self.archive.locate(missing).items():
                 found[job_id] = archived, [segment, archived.offset]
         return found
-
-    @property
-    def end(self) -> int:
-        """The offset behind the last job of the sorted run."""
-        return self.manifest.sections[-1].end if self.manifest.sections else self.run.first
 
     def former(self, job_id: str, place: Place) -> tuple[Kept, Place] | None:
         """A job as it is before a change, and the place of its line; `place` is a hint, checked by the id."""
@@ -178,6 +189,10 @@ class View:
         else:
             self.paused.pop(queue, None)
 
+    def is_current(self, kept: Kept) -> bool:
+        """Whether a job that was read from this view is still as it was then."""
+        return self.delta.get(kept.id, kept) is kept
+
     def replace(self, old: Kept | None, new: Kept | None, place: Place = None) -> None:
         """A job is new, becomes another, or is no more. `place`: of the old one's line, where `delta` has none."""
         if isinstance(place, int):
@@ -187,7 +202,7 @@ class View:
         elif place is not None:
             self.archived.setdefault(place[0], set()).add(place[1])
         if old is not None:
-            self._count(old.queue, old.state, -1)
+            self.counts[old.queue][old.state] -= 1
             self.delta[old.id] = new
             if old.state == PROCESSING:
                 self._let_go(old)
@@ -195,7 +210,7 @@ class View:
                 self.finished.pop(old.id, None)
         if new is not None:
             self.delta[new.id] = new
-            self._count(new.queue, new.state, 1)
+            self.counts[new.queue][new.state] += 1
             if new.state in WAITING:
                 self.lanes.push(new)
             elif new.state == PROCESSING:
@@ -217,17 +232,9 @@ class View:
         if not held:
             del self.held[kept.worker or ""]
 
-    def _count(self, queue: str, state: str, by: int) -> None:
-        counts = self.counts.setdefault(queue, {})
-        counts[state] = counts.get(state, 0) + by
-
     def _load(self, section: Section) -> None:
-        offset = section.start
-        while offset < section.end:
-            kept, following = self.read(offset, section)
-            if kept is not None:
-                self.touched.append(offset)
-                kept.worker = kept.job.worker
-                self.delta[kept.id] = kept
-                self.held.setdefault(kept.worker or "", {})[kept.id] = kept
-            offset = following
+        for kept in self.jobs_of(section):
+            self.touched.append(kept.offset)
+            kept.worker = kept.job.worker
+            self.delta[kept.id] = kept
+            self.held.setdefault(kept.worker or "", {})[kept.id] = kept

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from jobq import files
+from jobq_json.filewriter import FileWriter
 from jobq_json.kept import CANCELLED, COMPLETED, DEAD, FAILED, PENDING, PROCESSING, Kept
 from jobq_json.lines import head_of
 from jobq_json.manifest import Lane, Section, run_header
+from jobq_json.mapped import Shifts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from jobq_json.directory import Directory
     from jobq_json.mapped import Mapped
 
-_FLUSH = 1 << 22
-_SYNC = 1 << 25
 _ORDER = {PROCESSING: 0, PENDING: 1, FAILED: 2, DEAD: 3}
 LIVE = frozenset(_ORDER)
 
@@ -40,6 +38,14 @@ class RunWriter:
         sections: its sections.
         touched: the offsets of its lines that are to be left out.
         changed: the jobs to put in.
+
+    Attributes:
+        sections: of the run, as far as it is written.
+        places: the offsets of the jobs that were put in.
+        moved: where the old lines are.
+
+    Raises:
+        StoreUnavailable: the system refused, at this or a later call.
     """
 
     def __init__(
@@ -52,9 +58,6 @@ class RunWriter:
         touched: Iterable[int],
         changed: Iterable[Kept],
     ) -> None:
-        self._directory = directory
-        self._path = directory.path / f"jobs-{generation}.jsonl"
-        self._header = run_header(generation)
         self._old = old
         self._sections = {(section.state, section.lane): section for section in sections}
         self._touched = sorted(set(touched))
@@ -62,64 +65,39 @@ class RunWriter:
         for kept in changed:
             if kept.state not in (COMPLETED, CANCELLED):
                 self._changed[kept.state, kept.lane].append(kept)
-        self._buffer: list[bytes] = []
-        self._buffered = 0
-        self._unsynced = 0
-        self._descriptor = -1
-        self.offset = 0
         self.sections: list[Section] = []
         self.places: dict[str, int] = {}
-        self._old_starts: list[int] = []
-        self._shifts: list[int] = []
+        self.moved = Shifts()
+        name = f"jobs-{generation}.jsonl"
+        self._file = FileWriter(directory.create(name), directory.path / name)
+        self._file.put(run_header(generation))
 
     def write(self) -> None:
-        """Write the run, all but its footer.
-
-        Raises:
-            StoreUnavailable: the system refused.
-        """
-        self._descriptor = self._directory.create(self._path.name)
-        self._put(self._header)
+        """Write the run, all but its footer."""
         for key in sorted(self._sections.keys() | self._changed.keys(), key=section_order):
             self._section(key, self._sections.get(key), self._changed.get(key, []))
 
-    def finish(self, footer: bytes) -> None:
-        """Write the footer line and bring everything to the disk.
-
-        Raises:
-            StoreUnavailable: the system refused.
-        """
-        self._put(footer)
-        try:
-            self._flush()
-            files.sync(self._descriptor)
-        except OSError as error:
-            raise files.unavailable(error, self._path) from None
+    def finish(self, footer: bytes) -> int:
+        """Write the footer line and bring everything to the disk; the size of the run."""
+        self._file.put(footer)
+        self._file.finish()
+        return self._file.offset
 
     def close(self) -> None:
         """Free the descriptor."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def moved(self, offset: int) -> int | None:
-        """Where the line at an offset of the old run is in the new one; None where it was left out."""
-        index = bisect_right(self._old_starts, offset) - 1
-        return None if index < 0 else offset + self._shifts[index]
+        self._file.close()
 
     def _section(self, key: tuple[str, Lane], old: Section | None, changed: list[Kept]) -> None:
         changed.sort(key=lambda kept: (kept.run_at, kept.seq))
-        start, count = self.offset, len(changed)
+        start, count = self._file.offset, len(changed)
         if old is None:
             for kept in changed:
                 self._insert(kept)
             first, last = changed[0].run_at, changed[-1].run_at
         else:
             position, end = old.start, old.end
-            low = bisect_right(self._touched, position - 1)
-            high = bisect_right(self._touched, end - 1)
-            count += old.lines - (high - low)
-            left_out = self._touched[low:high]
+            left_out = self._touched[bisect_left(self._touched, position) : bisect_left(self._touched, end)]
+            count += old.lines - len(left_out)
             for kept in changed:
                 at = self._place_of(kept, position, old)
                 self._copy(position, at, left_out)
@@ -128,63 +106,26 @@ class RunWriter:
             self._copy(position, end, left_out)
             first = min([old.first, *(kept.run_at for kept in changed[:1])])
             last = max([old.last, *(kept.run_at for kept in changed[-1:])])
-        if self.offset > start:
-            self.sections.append(Section(*key, start, self.offset, count, first, last))
+        if self._file.offset > start:
+            self.sections.append(Section(*key, start, self._file.offset, count, first, last))
 
     def _place_of(self, kept: Kept, low: int, section: Section) -> int:
         """The offset, from `low` on, of the first old line of the section that belongs behind a changed job."""
-        high = section.end
         if kept.run_at > section.last:
-            return high
+            return section.end
         key = kept.run_at, kept.seq
-        while low < high:
-            middle = (low + high) // 2
-            line_start = max(low, self._old.data.rfind(b"\n", low, middle) + 1)
-            line, following = self._old.line(line_start)
+
+        def before(line: bytes) -> bool:
             other = head_of(line)
-            if other is None or (other.run_at, other.seq) < key:
-                low = following
-            else:
-                high = line_start
-        return low
+            return other is None or (other.run_at, other.seq) < key
 
-    def _copy(self, start: int, end: int, left_out: list[int]) -> None:
-        """Copy the old lines from `start` to `end` but for those at the offsets `left_out` (sorted)."""
-        index = bisect_right(left_out, start - 1)
-        while index < len(left_out) and left_out[index] < end:
-            self._copy_raw(start, left_out[index])
-            start = self._old.line(left_out[index])[1]
-            index += 1
-        self._copy_raw(start, end)
+        return self._old.bisect(low, section.end, before)
 
-    def _copy_raw(self, start: int, end: int) -> None:
-        if start >= end:
-            return
-        self._old_starts.append(start)
-        self._shifts.append(self.offset - start)
-        while start < end:
-            upto = min(end, start + _FLUSH)
-            self._put(self._old.data[start:upto])
-            start = upto
+    def _copy(self, start: int, end: int, left_out: Sequence[int]) -> None:
+        for first, last in self._old.stretches(start, end, left_out):
+            self.moved.note(first, self._file.offset)
+            self._file.copy(self._old.data, first, last)
 
     def _insert(self, kept: Kept) -> None:
-        self.places[kept.id] = self.offset
-        self._put(kept.line + b"\n")
-
-    def _put(self, data: bytes) -> None:
-        self._buffer.append(data)
-        self._buffered += len(data)
-        self.offset += len(data)
-        if self._buffered >= _FLUSH:
-            self._flush()
-
-    def _flush(self) -> None:
-        try:
-            files.write_all(self._descriptor, b"".join(self._buffer))
-            self._unsynced += self._buffered
-            if self._unsynced >= _SYNC:  # bit by bit: a long sync would hold up the writers of the journal
-                files.sync(self._descriptor)
-                self._unsynced = 0
-        except OSError as error:
-            raise files.unavailable(error, self._path) from None
-        self._buffer, self._buffered = [], 0
+        self.places[kept.id] = self._file.offset
+        self._file.put(kept.line + b"\n")
