@@ -83,8 +83,28 @@ def test_what_a_dead_worker_left_is_ended(tmp_path, shape):
         assert other.recover().clean
 
 
+def test_what_cleared_its_environment_is_found_by_the_lock_it_holds(tmp_path):
+    worker = DeadWorker(tmp_path, "cleared")
+    assert worker.recover().clean
+    assert gone(worker.pid)
+
+
+def test_whoever_only_looks_at_the_lock_is_let_be(tmp_path):
+    worker = DeadWorker(tmp_path, "cleared")
+    (lock,) = tmp_path.rglob("*.jobs")
+    with lock.open("rb") as looking:
+        observer = subprocess.Popen(["sleep", "600"], stdin=looking)
+    try:
+        assert worker.recover().clean
+        assert observer.poll() is None
+    finally:
+        observer.kill()
+        observer.wait()
+
+
 def test_what_cannot_be_found_but_holds_the_lock_keeps_the_claims(tmp_path, monkeypatch):
     monkeypatch.setattr(presence, "ORPHAN_WAIT", 0.2)
+    monkeypatch.setattr(processes, "holders", lambda path: [])
     worker = DeadWorker(tmp_path, "cleared")
     try:
         recovered = worker.recover()
