@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from jobq.times import floor_ms
 
+LONGEST_POLL = 2_000_000.0
+"""Seconds; poll(2) takes its milliseconds as a C int, which ends after 24.8 days."""
+
 if TYPE_CHECKING:
     from typing import Self
 
@@ -27,6 +30,7 @@ class Wake:
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
+        self._ringing = False
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
 
@@ -38,17 +42,22 @@ class Wake:
 
     def ring(self) -> None:
         """Wake whoever waits, now or the next time it waits. Never blocks; ringing twice is ringing once."""
+        if self._ringing:
+            return
+        self._ringing = True
         try:
             os.write(self._write, b"!")
         except OSError:  # full: it rings already; closed: nobody waits any more
             return
 
     def clear(self) -> bool:
-        """Take the ringing back; True if there was any."""
+        """Take the ringing back; True if there was any. What it was rung for is to be looked at after this."""
         try:
-            return bool(os.read(self._read, 4096))
+            rang = bool(os.read(self._read, 4096))
         except BlockingIOError:
-            return False
+            rang = False
+        self._ringing = False  # last: whoever has rung since then has done so before we look
+        return rang
 
     def fileno(self) -> int:
         """The descriptor that is readable while the bell rings."""
@@ -90,5 +99,9 @@ class SystemClock(Clock):
     def wait(self, wake: Wake, seconds: float | None) -> bool:
         poll = select.poll()
         poll.register(wake.fileno(), select.POLLIN)
+        while seconds is not None and seconds > LONGEST_POLL:
+            if poll.poll(LONGEST_POLL * 1000):
+                return wake.clear()
+            seconds -= LONGEST_POLL
         poll.poll(None if seconds is None else max(0, -int(-seconds * 1000 // 1)))
         return wake.clear()

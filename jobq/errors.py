@@ -166,5 +166,8 @@ class WaitTimeout(JobqError):
 def _shown(value: object, limit: int = 80) -> str:
     if isinstance(value, os.PathLike):
         return str(value)  # one that was cut would say nothing
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python writes
+        text = "…"
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -6,6 +6,7 @@ the effective user, mode 0600 whatever the umask; directories 0700.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -14,7 +15,11 @@ from typing import TYPE_CHECKING
 from jobq.errors import StoreUnavailable, UnsafeHome
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+_MOST_LINKS = 40
+"""Symbolic links on one path; the system itself follows no more."""
 
 
 def private_directory(path: Path) -> None:
@@ -51,6 +56,47 @@ def check_directory(path: Path) -> None:
         )
 
 
+def make_parents(path: Path) -> None:
+    """Make the missing directories above `path` with mode 0700; a umask neither opens nor closes them.
+
+    Raises:
+        StoreUnavailable: one cannot be made.
+    """
+    missing = []
+    for parent in path.parents:
+        if os.path.lexists(parent):
+            break
+        missing.append(parent)
+    for parent in reversed(missing):
+        try:
+            os.mkdir(parent, 0o700)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise unavailable(error, parent) from None
+        os.chmod(parent, 0o700)
+
+
+def check_parents(path: Path) -> None:
+    """Nobody but this user and root can put another directory in the place of `path`.
+
+    Directories that a group may change are allowed: where each user has a group of its own, that is everybody's umask.
+
+    Raises:
+        UnsafeHome: somebody can.
+        StoreUnavailable: a directory on the way cannot be looked at.
+    """
+    for parent, facts in _passed(path):
+        if facts.st_uid not in (0, os.geteuid()):
+            raise UnsafeHome(
+                f"{parent}, which {path} is in, belongs to user {facts.st_uid}, who may exchange what is in it"
+            )
+        if stat.S_ISDIR(facts.st_mode) and facts.st_mode & stat.S_IWOTH and not facts.st_mode & stat.S_ISVTX:
+            raise UnsafeHome(
+                f"{parent}, which {path} is in, may be changed by everybody; `chmod o-w {parent}` closes it"
+            )
+
+
 def open_private(path: Path | str, flags: int, *, directory: int | None = None) -> int:
     """Open a file of ours; where `flags` create it, with mode 0600. The descriptor is close-on-exec.
 
@@ -80,6 +126,16 @@ def open_private(path: Path | str, flags: int, *, directory: int | None = None) 
     return descriptor
 
 
+def read_private(path: Path) -> bytes:
+    """The content of a file of ours, whole.
+
+    Raises:
+        FileNotFoundError, UnsafeHome, StoreUnavailable: as `open_private`.
+    """
+    with open(open_private(path, os.O_RDONLY), "rb") as file:
+        return file.read()
+
+
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
     """Write all of `data`, however many calls that takes."""
     view = memoryview(data)
@@ -95,16 +151,21 @@ def replace(path: Path, data: bytes, *, durable: bool) -> None:
     Raises:
         StoreUnavailable: the system refused; the old content stands.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.new")
     try:
-        descriptor = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        descriptor = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
-            write_all(descriptor, data)
-            if durable:
-                sync(descriptor)
-        finally:
-            os.close(descriptor)
-        os.replace(temporary, path)
+            try:
+                write_all(descriptor, data)
+                if durable:
+                    sync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
         if durable:
             sync_directory(path.parent)
     except OSError as error:
@@ -139,3 +200,33 @@ def unavailable(error: OSError, path: Path | str) -> StoreUnavailable:
 def _check_owner(path: Path | str, facts: os.stat_result) -> None:
     if facts.st_uid != os.geteuid():
         raise UnsafeHome(f"{path} belongs to user {facts.st_uid}, not to the one running this ({os.geteuid()})")
+
+
+def _passed(path: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Every directory, and every symbolic link, on the way to `path`, as far as it is there."""
+    place, links = os.sep, 0
+    yield place, os.lstat(place)
+    steps = list(reversed(path.parent.parts[1:]))
+    while steps:
+        step = steps.pop()
+        if step == os.pardir:
+            place = os.path.dirname(place)
+            continue
+        here = os.path.join(place, step)
+        try:
+            facts = os.lstat(here)
+            target = os.readlink(here) if stat.S_ISLNK(facts.st_mode) else None
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise unavailable(error, here) from None
+        yield here, facts
+        if target is None:
+            place = here
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            raise UnsafeHome(f"{path} lies behind symbolic links in a circle")
+        if os.path.isabs(target):
+            place = os.sep
+        steps += [part for part in reversed(target.split(os.sep)) if part not in ("", os.curdir)]

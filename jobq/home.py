@@ -2,26 +2,40 @@
 
 In order: what was asked for, `JOBQ_HOME`, the nearest `.jobq` above the working directory, the user's state
 directory. A `.jobq` found by walking up may have come with somebody's repository or archive, and its jobs would run
-here: it counts only if `jobq init` made or trusted it on this machine for this user.
+here: it counts only if `jobq init` made or trusted it on this machine for this user. It is known by a random token,
+in a file of its own and in the user's list of trusted homes, together with the machine and the place: whatever else
+comes to stand there later has not that token.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import json
 import os
-import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobq.errors import UnsafeHome
-from jobq.files import check_directory, open_private, private_directory, replace, unavailable
+from jobq.errors import StoreError, UnsafeHome
+from jobq.files import (
+    check_directory,
+    check_parents,
+    make_parents,
+    private_directory,
+    read_private,
+    replace,
+    unavailable,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 LOCAL_NAME = ".jobq"
-_OURS = frozenset({"config.toml", "queue", "output", "workers", "cache", "trusted", ".gitignore"})
+_TOKEN = "token"  # noqa: S105 - the name of a file
+_TOKEN_BYTES = 16
+_OURS = frozenset({"config.toml", "queue", "output", "workers", "cache", "trusted", _TOKEN, ".gitignore"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,30 +59,27 @@ class Home:
             return False
         except OSError as error:
             raise unavailable(error, self.path) from None
-        _check_parents(self.path)
+        check_parents(self.path)
         return True
 
     def create(self) -> None:
-        """Make it if it is not there.
+        """Make it if it is not there, and whatever is missing above it, all with mode 0700.
 
         Raises:
-            UnsafeHome: what is there is not ours alone.
+            UnsafeHome: what is there is not ours alone, or lies where others could exchange it.
             StoreUnavailable: it cannot be made.
         """
         if not self.exists():
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            except OSError as error:
-                raise unavailable(error, self.path.parent) from None
+            check_parents(self.path)
+            make_parents(self.path)
             private_directory(self.path)
-            _check_parents(self.path)
 
 
 def locate(asked: str | None, environ: Mapping[str, str], directory: str) -> Home:
     """The home for a process started in `directory`.
 
     Raises:
-        UnsafeHome: the nearest `.jobq` is not trusted.
+        UnsafeHome: the nearest `.jobq` is no directory, or not trusted.
     """
     if asked:
         return Home(Path(os.path.abspath(asked)), "--home")
@@ -77,6 +88,8 @@ def locate(asked: str | None, environ: Mapping[str, str], directory: str) -> Hom
     found = _nearest(Path(directory), Path(environ.get("HOME") or os.sep))
     if found is None:
         return Home(state_directory(environ), "default")
+    if found.is_symlink() or not found.is_dir():
+        raise UnsafeHome(f"{found} is not a real directory")
     if not is_trusted(found, environ):
         raise UnsafeHome(
             f"{found} was not made here by `jobq init`: its jobs would run as you. "
@@ -95,13 +108,28 @@ def state_directory(environ: Mapping[str, str]) -> Path:
 
 
 def trust(path: Path, environ: Mapping[str, str]) -> None:
-    """Remember a local home as one whose jobs may run here."""
+    """Remember a local home as one whose jobs may run here, under a new token.
+
+    Raises:
+        UnsafeHome: it is not ours alone, or lies where others could exchange it.
+        FileNotFoundError: it is not there.
+        StoreUnavailable: the list or the token cannot be written.
+    """
     check_directory(path)
+    check_parents(path)
     state = Home(state_directory(environ), "default")
     state.create()
-    known = _trusted(environ)
-    if (mark := _mark(path)) not in known:
-        replace(state.path / "trusted", "".join(f"{line}\n" for line in (*known, mark)).encode(), durable=True)
+    with _locked(state.path):
+        known = _trusted(environ)
+        if _mark(path, _token(path)) in known:
+            return
+        token = os.urandom(_TOKEN_BYTES).hex()  # a new one: whoever packed what stands here may know the old
+        replace(path / _TOKEN, token.encode(), durable=True)
+        before = _mark(path, "")
+        kept = [line for line in known if _without_token(line) != before]
+        replace(
+            state.path / "trusted", "".join(f"{line}\n" for line in (*kept, _mark(path, token))).encode(), durable=True
+        )
 
 
 def _nearest(directory: Path, user: Path) -> Path | None:
@@ -122,42 +150,60 @@ def _nearest(directory: Path, user: Path) -> Path | None:
 
 def is_trusted(path: Path, environ: Mapping[str, str]) -> bool:
     """Whether `init` made or trusted this local home on this machine for this user."""
-    return _mark(path) in _trusted(environ)
+    token = _token(path)
+    return token != "" and _mark(path, token) in _trusted(environ)
 
 
 def _trusted(environ: Mapping[str, str]) -> list[str]:
+    """The user's list; only whole lines count."""
     home = Home(state_directory(environ), "default")
     if not home.exists():
         return []
     try:
-        with open(open_private(home.path / "trusted", os.O_RDONLY), encoding="utf-8") as file:
-            return file.read().splitlines()
+        return read_private(home.path / "trusted").decode("ascii", "replace").split("\n")[:-1]
     except FileNotFoundError:
         return []
 
 
-def _mark(path: Path) -> str:
-    """What a trusted home is known by: this machine, this very directory, at this place."""
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """One process at a time changes what is in the directory."""
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        machine = Path("/etc/machine-id").read_text(encoding="ascii").strip()
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _token(path: Path) -> str:
+    """The token of a local home; "" where there is none that could be one."""
+    try:
+        token = read_private(path / _TOKEN).decode("ascii", "replace")
+    except (FileNotFoundError, StoreError):
+        return ""
+    return token if len(token) == 2 * _TOKEN_BYTES and set(token) <= set("0123456789abcdef") else ""
+
+
+def _mark(path: Path, token: str) -> str:
+    """The line that a trusted home is known by: this machine, its token, its place; ASCII whatever the path."""
+    try:
+        machine = Path("/etc/machine-id").read_text(encoding="ascii", errors="replace")
     except OSError:
         machine = os.uname().nodename
-    return f"{machine} {os.stat(path).st_ino} {path}"
+    return f"{'-'.join(machine.split())} {token} {json.dumps(str(path))}"
+
+
+def _without_token(line: str) -> str:
+    machine, _, rest = line.partition(" ")
+    return f"{machine}  {rest.partition(' ')[2]}"
 
 
 def _check_kind(path: Path) -> None:
     """A directory full of other things is nobody's home, and its mode no business of ours."""
     if not path.is_dir() or path.is_symlink():
         return  # told better by what it is
-    names = os.listdir(path)
+    # A file that is just being replaced, or was when the power went, tells nothing.
+    names = [name for name in os.listdir(path) if not (name.startswith(".") and name.endswith(".new"))]
     if names and not _OURS.intersection(names):
         raise UnsafeHome(f"{path} holds other things and nothing of jobq; a home is a directory of its own")
-
-
-def _check_parents(path: Path) -> None:
-    for parent in path.parents:
-        mode = os.stat(parent).st_mode
-        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            raise UnsafeHome(
-                f"{parent}, which {path} is in, may be changed by everybody; `chmod o-w {parent}` closes it"
-            )

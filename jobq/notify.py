@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -58,7 +59,7 @@ class Notifications:
         with self._changed:
             if len(self._events) >= QUEUE_LIMIT:
                 if not self._dropped:
-                    self._warn(f"notifiers are behind by {QUEUE_LIMIT} events; further ones are dropped")
+                    self._tell(f"notifiers are behind by {QUEUE_LIMIT} events; further ones are dropped")
                 self._dropped += 1
             else:
                 self._events.append(event)
@@ -78,7 +79,12 @@ class Notifications:
             with self._changed:
                 left = len(self._events) + (self._calling is not None)
             if thread.is_alive() and left:
-                self._warn(f"{left} events were not delivered to notifiers in time")
+                self._tell(f"{left} events were not delivered to notifiers in time")
+
+    def _tell(self, message: str) -> None:
+        """Warn; a listener that cannot be told must cost neither events nor the one who sent them."""
+        with contextlib.suppress(Exception):
+            self._warn(message)
 
     def _start(self) -> None:
         self._thread = threading.Thread(target=self._deliver, name="jobq-notify", daemon=True)
@@ -90,7 +96,7 @@ class Notifications:
             return
         slow, self._calling = self._calling[0], None
         self._notifiers.remove(slow)
-        self._warn(f"{slow.name} took over {SLOW_SECONDS:g} s for an event and is no longer told")
+        self._tell(f"{slow.name} took over {SLOW_SECONDS:g} s for an event and is no longer told")
         self._start()
 
     def _deliver(self) -> None:
@@ -98,20 +104,27 @@ class Notifications:
         while True:
             with self._changed:
                 while not self._events and not self._closing:
+                    self._dropped = 0  # only once all is delivered: it is one trouble, told once
                     self._changed.wait()
                 if not self._events:
                     return
                 event = self._events.popleft()
-                self._dropped = 0
                 todo = list(self._notifiers)
             for notifier in todo:
                 with self._changed:
                     self._calling = (notifier, time.monotonic())
                 try:
                     notifier.call(event, self._settings)
-                except (Exception, SystemExit) as error:
-                    self._warn(f"{notifier.name} failed on {event.kind.value}: {type(error).__name__}: {error}")
+                except BaseException as error:  # no signal is raised in this thread: all of it is the notifier's
+                    self._tell(f"{notifier.name} failed on {event.kind.value}: {_described(error)}")
                 with self._changed:
                     if self._thread is not me:
                         return
                     self._calling = None
+
+
+def _described(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # its own text fails too
+        return type(error).__name__

@@ -19,12 +19,16 @@ CAPTURED = (
     "TZ",
 )
 
+MOST_COUNT = 2**31 - 1
+"""What a database column of 32 bits holds."""
+
 KERNEL_OPTIONS = (
     Option(
         name="max-attempts",
         kind="integer",
         default=3,
         least=1,
+        most=MOST_COUNT,
         aliases=("max-retries",),
         help="How many failed attempts make a job dead; captured when a job is enqueued.",
     ),
@@ -84,6 +88,7 @@ KERNEL_OPTIONS = (
         kind="integer",
         default=3,
         least=1,
+        most=MOST_COUNT,
         help="How many workers in a row a job may take down before it is dead.",
     ),
     Option(name="payload-limit", kind="size", default=1 << 20, help="The largest payload, as JSON."),

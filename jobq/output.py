@@ -80,6 +80,9 @@ class Capture:
             if self._head < 0:
                 private_directory(self._head_path.parent.parent)
                 private_directory(self._head_path.parent)
+                # Under an id that was used before, an old ring would be read as the end of this output.
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(_ring_path(self._head_path))
                 self._head = open_private(self._head_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             fits = data[: self._room]
             write_all(self._head, fits)

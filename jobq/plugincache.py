@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobq import __version__
 from jobq.errors import StoreError
-from jobq.files import private_directory, replace
+from jobq.files import private_directory, read_private, replace
 from jobq.handlers import Handler
 from jobq.pluginscan import Plugin, Scan
 from jobq.providers import Option
@@ -37,16 +37,19 @@ class PluginCache:
     def __init__(self, home: Path) -> None:
         self._directory = home / "cache"
         self._key = f"{__version__} {sys.version} {sys.executable} {sys.path!r}"
-        self._path = self._directory / f"plugins-{zlib.crc32(self._key.encode()):08x}.json"
+        self._path = self._directory / f"plugins-{zlib.crc32(self._key.encode(errors='backslashreplace')):08x}.json"
 
     def load(self) -> Scan | None:
         """The remembered scan, or None where there is none that still holds."""
         try:
-            record = json.loads(self._path.read_bytes())
+            record = json.loads(read_private(self._path))
             if record["format"] != _FORMAT or record["key"] != self._key or not _unchanged(record):
                 return None
-            return Scan([_plugin(**plugin) for plugin in record["plugins"]], [Handler(**h) for h in record["handlers"]])
-        except (OSError, ValueError, KeyError, TypeError):
+            plugins = [_plugin(**plugin) for plugin in record["plugins"]]
+            if not all(plugin.distribution for plugin in plugins):  # it would be imported as a file, from anywhere
+                return None
+            return Scan(plugins, [Handler(**h) for h in record["handlers"]])
+        except (OSError, StoreError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
     def save(self, scan: Scan) -> None:
@@ -68,7 +71,7 @@ class PluginCache:
         try:
             private_directory(self._directory)
             replace(self._path, json.dumps(record).encode(), durable=False)
-        except StoreError:  # a cache that cannot be kept is only slower
+        except (StoreError, TypeError, ValueError):  # a cache that cannot be kept, or written as JSON, is only slower
             return
 
 

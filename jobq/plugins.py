@@ -18,6 +18,7 @@ import pluggy
 from jobq.errors import PluginError
 from jobq.notify import Notifier
 from jobq.pluginscan import Plugin, Scan, check_record, import_plugin, is_file, plugin_of_file, scan_installed, told
+from jobq.providers import Provider
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import click
 
     from jobq.plugincache import PluginCache
-    from jobq.providers import Option, Provider
+    from jobq.providers import Context, Option
     from jobq.settings import Settings
 
 hookimpl = pluggy.HookimplMarker("jobq")
@@ -125,8 +126,7 @@ class Plugins:
             raise PluginError(f"the {kind} {name!r} comes with plugin {plugin.title}: {told(error)}") from error
         for provider in providers:
             if provider.name == name:
-                found: Provider[Any] = provider
-                return found
+                return Provider(name=name, summary=provider.summary, make=_quietly(provider.make))
         raise PluginError(f"plugin {plugin.title} no longer offers the {kind} {name!r}")
 
     def commands(self) -> list[tuple[Plugin, click.Command]]:
@@ -188,8 +188,7 @@ class Plugins:
         if id(plugin) in self._loaded:
             return self._loaded[id(plugin)]
         start = time.perf_counter()
-        with warnings.catch_warnings(), redirect_stdout(sys.stderr):  # stdout is for answers, not for what it prints
-            warnings.simplefilter("ignore")
+        with _aside():
             loaded = import_plugin(plugin)
         plugin.import_ms = round((time.perf_counter() - start) * 1000, 3)
         module = sys.modules.get(getattr(loaded, "__name__", "") or type(loaded).__module__)
@@ -218,7 +217,8 @@ class Plugins:
         implementation = self._implementation(plugin, hook)
         if implementation is None:
             return []
-        records = list(implementation.function())
+        with _aside():
+            records = list(implementation.function())
         for record in records:
             check_record(hook, record)
         return records
@@ -240,6 +240,22 @@ class Plugins:
                     plugin.status = other.status = "failed"
                     plugin.error = f"the {kind} {name!r} is offered by {other.title} too; block one of the two"
                     other.error = f"the {kind} {name!r} is offered by {plugin.title} too; block one of the two"
+
+
+@contextmanager
+def _aside() -> Iterator[None]:
+    """What a plugin prints goes to stderr, for stdout is for answers; what it warns of is for its author."""
+    with warnings.catch_warnings(), redirect_stdout(sys.stderr):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _quietly(make: Callable[..., Any]) -> Callable[..., Any]:
+    def made(settings: Settings, context: Context) -> Any:
+        with redirect_stdout(sys.stderr):
+            return make(settings, context)
+
+    return made
 
 
 def _keywords(implementation: Any) -> Callable[..., None]:

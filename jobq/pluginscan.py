@@ -9,11 +9,14 @@ import re
 import sys
 import zlib
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from jobq.errors import PluginError
+from jobq.errors import InvalidInput, PluginError
 from jobq.handlers import Handler
 from jobq.providers import Option, Provider
+from jobq.settings import parse
+from jobq.times import seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +26,16 @@ HANDLER_GROUP = "jobq.handlers"
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _SETTING = re.compile(r"[a-z][a-z0-9-]*(\.[a-z][a-z0-9-]*)+")
 _KERNEL_TABLES = ("plugins", "handlers")
-_OPTION_KINDS = ("integer", "number", "boolean", "duration", "size", "text", "list")
+_OPTION_KINDS: dict[str, type | tuple[type, ...]] = {
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "duration": timedelta,
+    "size": int,
+    "text": str,
+    "list": tuple,
+}
+_BOUNDED = ("integer", "number", "duration", "size")
 
 
 @dataclass(slots=True)
@@ -146,18 +158,63 @@ def check_record(hook: str, record: object) -> None:
     if not isinstance(record, kind):
         raise PluginError(f"{hook} handed over {record!r}, which is no {kind.__name__}")
     if isinstance(record, Option):
-        for name in (record.name, *record.aliases):
-            if name.partition(".")[0] in _KERNEL_TABLES or not _SETTING.fullmatch(name):
-                raise PluginError(
-                    f"its setting {name!r} must be in a table of its own, lower case with hyphens, as example.{name}"
-                )
-        if record.kind not in _OPTION_KINDS:
-            raise PluginError(f"its setting {record.name!r} is of no kind {record.kind!r}: {' '.join(_OPTION_KINDS)}")
+        _check_option(record)
     elif not _NAME.fullmatch(record.name):
         raise PluginError(f"{record.name!r} is no name: lower-case letters, digits, - and _")
 
 
+def _check_option(option: Option) -> None:
+    """Check everything that settings, their listing and the cache rely on; what is odd would break them for all."""
+    if not isinstance(option.name, str) or not _texts(option.aliases) or not _texts(option.choices):
+        raise PluginError(
+            f"its setting {option.name!r} needs a text as name, and tuples of texts as aliases and choices"
+        )
+    for name in (option.name, *option.aliases):
+        if name.partition(".")[0] in _KERNEL_TABLES or not _SETTING.fullmatch(name):
+            raise PluginError(
+                f"its setting {name!r} must be in a table of its own, lower case with hyphens, as example.{name}"
+            )
+    if option.kind not in _OPTION_KINDS:
+        raise PluginError(f"its setting {option.name!r} is of no kind {option.kind!r}: {' '.join(_OPTION_KINDS)}")
+    if not isinstance(option.help, str):
+        raise PluginError(f"its setting {option.name!r} has the help {option.help!r}, which is no text")
+    bounds = [bound for bound in (option.least, option.most) if bound is not None]
+    if bounds and option.kind not in _BOUNDED:
+        raise PluginError(f"its setting {option.name!r} is of the kind {option.kind}, which has no least and no most")
+    if not all(_finite(bound) for bound in bounds) or bounds != sorted(bounds):
+        raise PluginError(f"its setting {option.name!r} has the bounds {option.least!r} and {option.most!r}")
+    if option.choices and option.kind != "text":
+        raise PluginError(f"its setting {option.name!r} is of the kind {option.kind}; only a text has choices")
+    if option.default is not None:
+        _check_default(option)
+
+
+def _check_default(option: Option) -> None:
+    """A default is a value that the setting takes."""
+    default = option.default
+    fits = isinstance(default, _OPTION_KINDS[option.kind]) and isinstance(default, bool) == (option.kind == "boolean")
+    if fits and option.kind == "list":
+        fits = _texts(default)
+    if not fits:
+        raise PluginError(f"its setting {option.name!r} has the default {default!r}, which is no {option.kind}")
+    try:
+        parse(option, seconds_of(default) if isinstance(default, timedelta) else default)
+    except InvalidInput as error:
+        raise PluginError(f"its setting {option.name!r} does not take its own default: {error}") from None
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(text, str) for text in value)
+
+
+def _finite(number: object) -> bool:
+    return isinstance(number, (int, float)) and not isinstance(number, bool) and -1e18 < number < 1e18
+
+
 def told(error: BaseException) -> str:
     """An error of a plugin as one line."""
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # its own text fails too
+        text = ""
     return text if isinstance(error, PluginError) else f"{type(error).__name__}: {text}".rstrip(": ")

@@ -61,7 +61,8 @@ class Option:
         default: the value where nobody sets one; None where the setting may be unset.
         help: one sentence.
         live: whether running processes take a new value from the configuration file.
-        least: the smallest value allowed, in the unit written; None for no bound.
+        least, most: the smallest and the largest value allowed, of what is a number, a size or a duration, in the
+            unit written (bytes, seconds); None for no bound but that of the kind.
         aliases: other names for it.
         choices: the only values there are, for one of kind `text`; any where empty.
         activates: a notifier with such settings is told of nothing while none of them has a value.
@@ -73,6 +74,7 @@ class Option:
     help: str
     live: bool = False
     least: float | None = None
+    most: float | None = None
     aliases: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     activates: bool = False

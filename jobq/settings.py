@@ -10,7 +10,8 @@ import os
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from jobq.errors import InvalidInput, UnknownKey
+from jobq.errors import InvalidInput, StoreError, UnknownKey
+from jobq.files import read_private
 from jobq.times import duration_of, format_duration, parse_duration, seconds_of
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 _SIZES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "mib": 1 << 20}
 _SIZES |= {"g": 1 << 30, "gb": 1 << 30, "gib": 1 << 30}
+MOST_SIZE = 1 << 53
+"""Bytes; every reader of JSON knows numbers up to here exactly."""
+_MOST_DIGITS = 20
 _TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
 
 
@@ -132,9 +136,11 @@ def parse(option: Option, value: object, *, where: str = "") -> Any:
     if option.default is None and isinstance(value, str) and value.lower() in ("none", ""):
         return None
     parsed = _PARSERS[option.kind](field, value)
-    least = parsed.total_seconds() if isinstance(parsed, timedelta) else parsed
-    if option.least is not None and least < option.least:
-        raise InvalidInput(field, value, f"must be at least {option.least:g}")
+    size = parsed.total_seconds() if isinstance(parsed, timedelta) else parsed
+    if option.least is not None and size < option.least:
+        raise InvalidInput(field, value, f"must be at least {option.least:.15g}")
+    if option.most is not None and size > option.most:
+        raise InvalidInput(field, value, f"must be at most {option.most:.15g}")
     if option.choices and parsed not in option.choices:
         raise InvalidInput(field, value, f"must be {' or '.join(option.choices)}")
     return parsed
@@ -162,22 +168,23 @@ def config_reader(path: Path) -> Callable[[], tuple[Mapping[str, Any], object]]:
 
     def read() -> tuple[Mapping[str, Any], object]:
         try:
-            facts = os.stat(path)
+            facts = os.lstat(path)
+            version = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
+            if cached and cached[0][1] == version:
+                return cached[0]
+            data = read_private(path)
         except FileNotFoundError:
             return {}, None
         except OSError as error:
             raise InvalidInput("", path, f"cannot be read: {error.strerror}") from None
-        version = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
-        if cached and cached[0][1] == version:
-            return cached[0]
+        except StoreError as error:
+            raise InvalidInput("", path, f"cannot be read: {error}") from None
         import tomllib
 
         try:
-            content = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+            content = tomllib.loads(data.decode())
+        except (ValueError, RecursionError) as error:  # also an integer of thousands of digits
             raise InvalidInput("", path, f"is no valid TOML: {error}") from None
-        except OSError as error:
-            raise InvalidInput("", path, f"cannot be read: {error.strerror}") from None
         cached[:] = [(content, version)]
         return cached[0]
 
@@ -204,14 +211,14 @@ def _handlers_table(content: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _integer(field: str, value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
     try:
-        number = int(value) if isinstance(value, str) else None
+        number = int(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
     except ValueError:
         number = None
-    if number is None:
+    if number is None or (isinstance(value, str) and not value.isascii()):
         raise InvalidInput(field, value, "must be a whole number")
+    if not -(2**63) <= number < 2**63:
+        raise InvalidInput(field, value, "is a whole number beyond 2^63")
     return number
 
 
@@ -239,14 +246,18 @@ def _duration(field: str, value: object) -> timedelta:
 
 
 def _size(field: str, value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    text = str(value).strip().lower()
-    number = text.rstrip("bikmg ")
-    unit = text[len(number) :].strip()
-    if not isinstance(value, str) or unit not in _SIZES or not number.isdecimal():
-        raise InvalidInput(field, value, "must be a size, as 65536, 64K or 10MiB")
-    return int(number) * _SIZES[unit]
+    if isinstance(value, int) and not isinstance(value, bool):
+        size = value
+    else:
+        text = value.strip().lower() if isinstance(value, str) else ""
+        number = text.rstrip("bikmg ")
+        unit = text[len(number) :].strip()
+        if unit not in _SIZES or not (number.isascii() and number.isdigit()):
+            raise InvalidInput(field, value, "must be a size, as 65536, 64K or 10MiB")
+        size = int(number) * _SIZES[unit] if len(number) <= _MOST_DIGITS else MOST_SIZE + 1
+    if not 0 <= size <= MOST_SIZE:
+        raise InvalidInput(field, value, "must be a size from 0 to 8388608 GiB")
+    return size
 
 
 def _text(field: str, value: object) -> str:

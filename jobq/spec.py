@@ -135,6 +135,10 @@ def new_job(
             directory or os.sep, values.get("cwd") or ""
         )  # join drops an absolute cwd's prefix
         values["cwd"] = os.path.normpath(values["cwd"])
+        if not _encodable(values["cwd"]):
+            raise InvalidInput(
+                "cwd", values["cwd"], "has a name that is no UTF-8, in which jobs are kept; name another"
+            )
     generated = "id" not in values
     if generated:
         values["id"] = new_id()
@@ -275,10 +279,11 @@ def _conditions(field: str, value: object) -> tuple[str | int, ...]:
 
 
 def _is_condition(condition: int | str) -> bool:
-    if isinstance(condition, str) and not condition[:1].isdigit():
-        return re.fullmatch(r"[A-Za-z_]\w*", condition) is not None
-    low, _, high = str(condition).partition("-")
-    return low.isdigit() and (high or low).isdigit() and 1 <= int(low) <= int(high or low) <= 255
+    if isinstance(condition, int):
+        return 1 <= condition <= 255
+    if codes := re.fullmatch(r"([0-9]{1,3})(?:-([0-9]{1,3}))?", condition):
+        return 1 <= int(codes[1]) <= int(codes[2] or codes[1]) <= 255
+    return re.fullmatch(r"[A-Za-z_]\w*", condition) is not None
 
 
 _FIELDS: dict[str, Callable[[str, Any], Any]] = {

@@ -14,10 +14,10 @@ from functools import lru_cache
 from jobq.errors import InvalidInput
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_DURATION = r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+"
-_PART = r"(\d+(?:\.\d+)?)(ms|[smhdw])"
+_DURATION = r"(?a)(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+"
+_PART = r"(?a)(\d+(?:\.\d+)?)(ms|[smhdw])"
 _INSTANT = r"(?a)\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:\d\d)?"
-_CLOCK = r"(?:(today|tomorrow)\s+)?(\d{1,2}):(\d{2})(?::(\d{2}))?"
+_CLOCK = r"(?a)(?:(today|tomorrow)\s+)?(\d{1,2}):(\d{2})(?::(\d{2}))?"
 _LOCAL = r"(?a)\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?"
 MAX_DURATION = timedelta(days=36500)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -78,7 +78,7 @@ def parse_at(field: str, value: str, now: datetime) -> datetime:
     text = value.strip()
     match = re.fullmatch(_CLOCK, text)
     if match is None and re.fullmatch(_LOCAL, text):
-        text = datetime.fromisoformat(text).astimezone().isoformat() if _is_date(text) else text
+        text = _with_offset(text)
     if match is None:
         try:
             return parse_instant(field, text)
@@ -97,12 +97,12 @@ def parse_at(field: str, value: str, now: datetime) -> datetime:
     return local.astimezone(UTC)
 
 
-def _is_date(text: str) -> bool:
+def _with_offset(text: str) -> str:
+    """A local time with the offset that is in force then; the text itself where there is no such time."""
     try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
+        return datetime.fromisoformat(text).astimezone().isoformat()
+    except (ValueError, OverflowError):
+        return text
 
 
 def parse_duration(field: str, value: str) -> timedelta:
@@ -114,7 +114,7 @@ def parse_duration(field: str, value: str) -> timedelta:
     text = value.strip().replace(" ", "")
     if re.fullmatch(_DURATION, text):
         seconds = sum(float(number) * _UNITS[unit] for number, unit in re.findall(_PART, text))
-    elif re.fullmatch(r"\d+(?:\.\d+)?", text):
+    elif re.fullmatch(r"(?a)\d+(?:\.\d+)?", text):
         seconds = float(text)
     else:
         raise InvalidInput(field, value, "must be a duration, as 90, 1.5s, 10m, 1h30m or 2d")
@@ -139,7 +139,9 @@ def to_duration(field: str, value: object) -> timedelta:
         InvalidInput: neither, or out of what `duration_of` takes.
     """
     seconds = seconds_of(value) if isinstance(value, timedelta) else value
-    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not math.isfinite(seconds):
+    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool):
+        raise InvalidInput(field, value, "must be a number of seconds")
+    if isinstance(seconds, float) and not math.isfinite(seconds):
         raise InvalidInput(field, value, "must be a number of seconds")
     return duration_of(field, seconds, seconds)
 

@@ -27,7 +27,8 @@ EARLIEST = 1_700_000_000.0
 """The clock has been set if it is later than this (November 2023)."""
 
 _MENTIONED = 10
-_NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "afs", "glusterfs", "lustre", "fuse.sshfs", "beegfs")
+_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "9p", "ceph", "glusterfs", "lustre"})
+_NETWORK |= {"beegfs", "fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.rclone"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ import click
 
 from jobq.cli.base import Globals, Group, show_json, with_globals
 from jobq.cli.survey import Value, survey
-from jobq.cli.text import one_line
+from jobq.cli.text import masked, one_line
 from jobq.errors import InvalidInput, UnknownKey
-from jobq.files import open_private, replace
+from jobq.files import read_private, replace
 from jobq.settings import parse, shown
 from jobq.spec import NAME
 from jobq.times import seconds_of
@@ -65,7 +65,8 @@ def set_(state: Globals, key: str, value: str) -> None:
     state.app.create_home()
     with _editing(state.app.home.path) as document:
         _put(document, name, written, () if option is None else _spellings(option))
-    state.note(f"{name.replace('-', '_') if option is not None else name}={one_line(_text(written))}")
+    text = _text(written) if option is None else masked(name, _text(written))
+    state.note(f"{name.replace('-', '_') if option is not None else name}={one_line(text)}")
     if option is None:
         state.note("it counts for workers that are started from now on")
     else:
@@ -222,14 +223,12 @@ def _spellings(option: Option) -> tuple[str, ...]:
 
 def _read(path: Path) -> TOMLDocument:
     import tomlkit
-    from tomlkit.exceptions import ParseError
 
     try:
-        with open(open_private(path, os.O_RDONLY), encoding="utf-8") as file:
-            return tomlkit.parse(file.read())
+        return tomlkit.parse(read_private(path).decode())
     except FileNotFoundError:
         return tomlkit.document()
-    except (ParseError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ParseError is one; so is an integer of thousands of digits
         raise InvalidInput("", path, f"is no valid TOML; mend it with an editor: {error}") from None
 
 

@@ -69,7 +69,7 @@ class _Stage:
             click.echo(f"$ {shlex.join(('jobq', *words))}")
         try:
             done = subprocess.run(
-                [sys.executable, "-m", "jobq", *words],
+                [sys.executable, "-P", "-m", "jobq", *words],
                 cwd=self.directory,
                 env=self._environ,
                 stdin=subprocess.DEVNULL,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobq.files import open_private, private_directory
+from jobq.files import open_private, private_directory, read_private
+from jobq.presence import is_alive
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +37,7 @@ def detach_worker(state: Globals) -> int:
     read, write = os.pipe()
     arguments = [word for word in sys.argv[1:] if word != "--detach"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "jobq", *arguments, "--joined-fd", str(write)],
+        [sys.executable, "-P", "-m", "jobq", *arguments, "--joined-fd", str(write)],
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
@@ -48,7 +50,7 @@ def detach_worker(state: Globals) -> int:
     os.close(log)
     if not worker_id:
         code = process.wait()
-        click.echo(log_path.read_text(encoding="utf-8", errors="backslashreplace"), err=True, nl=False)
+        click.echo(read_private(log_path).decode(errors="backslashreplace"), err=True, nl=False)
         log_path.unlink()
         return code or 70
     log_path.rename(directory / f"{worker_id}.log")
@@ -58,7 +60,8 @@ def detach_worker(state: Globals) -> int:
 
 
 def _remove_old(directory: Path) -> None:
-    """Delete the logs of workers that ended a week ago or longer."""
+    """Delete the logs of workers that are gone and said nothing for a week."""
     for path in directory.glob("*.log"):
-        if time.time() - path.stat().st_mtime > LOG_KEPT_SECONDS:
-            path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - path.lstat().st_mtime > LOG_KEPT_SECONDS and not is_alive(directory, path.stem):
+                path.unlink()

@@ -123,7 +123,7 @@ def init_command(state: Globals, trust: str | None) -> None:
     """
     from jobq import home
     from jobq.errors import UnsafeHome
-    from jobq.files import check_directory, private_directory, replace
+    from jobq.files import check_directory, check_parents, private_directory, replace
 
     if trust is not None:
         path = Path(os.path.abspath(trust))
@@ -144,6 +144,7 @@ def init_command(state: Globals, trust: str | None) -> None:
             )
         state.note(f"{path} is there already")
         return
+    check_parents(path)
     private_directory(path)
     replace(path / ".gitignore", b"*\n", durable=False)
     home.trust(path, os.environ)

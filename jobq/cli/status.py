@@ -80,24 +80,25 @@ def _notes(state: Globals, counts: Counts, workers: Sequence[WorkerInfo]) -> Ite
 
 def _watch(state: Globals, *, as_json: bool) -> None:
     """Show it again whenever it changed: in place on a terminal, one below the other elsewhere."""
-    queue, clock, nothing = state.queue, state.app.clock, Wake()
+    queue, clock = state.queue, state.app.clock
     before: object = None
-    while True:
-        counts, workers = queue.counts(), queue.workers()
-        now: object
-        if as_json:
-            now = _record(state, counts, workers)
-            if now != before:
-                show_json_lines([now])
-        else:
-            now = [*_lines(counts, workers), *_activity(state, workers)]
-            if sys.stdout.isatty():
-                _redraw([*now, *_notes(state, counts, workers)])
-            elif now != before:
-                click.echo("\n".join(now if before is None else ["", *now]))
-        sys.stdout.flush()
-        before = now
-        clock.wait(nothing, WATCH_SECONDS)
+    with Wake() as nothing:
+        while True:
+            counts, workers = queue.counts(), queue.workers()
+            now: object
+            if as_json:
+                now = _record(state, counts, workers)
+                if now != before:
+                    show_json_lines([now])
+            else:
+                now = [*_lines(counts, workers), *_activity(state, workers)]
+                if sys.stdout.isatty():
+                    _redraw([*now, *_notes(state, counts, workers)])
+                elif now != before:
+                    click.echo("\n".join(now if before is None else ["", *now]))
+            sys.stdout.flush()
+            before = now
+            clock.wait(nothing, WATCH_SECONDS)
 
 
 def _activity(state: Globals, workers: Sequence[WorkerInfo]) -> Iterator[str]:

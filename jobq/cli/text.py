@@ -25,7 +25,7 @@ _SECRETIVE = (
     r"(?i)password|passwd|passphrase|pgpass|(^|_)pass(_|$)|_pwd(_|$)|(^|_)pw(_|$)|secret|token|credential|(^|_)auth(_|$)"
     r"|(^|_)(api|access)?key(_|$)|private|cookie|dsn$"
 )
-_IN_URL = r"(://[^/\s:@]*:)[^/\s@]+(?=@)"
+_IN_URL = r"(://[^/\s:@]*:)[^/\s]+(?=@)"
 _COLOURS = {
     "completed": "32",
     "processing": "36",
@@ -109,7 +109,7 @@ def reason(job: Job) -> str:
 
 def masked(name: str, value: str) -> str:
     """The value of an environment variable as it may be shown: `***` in place of what looks like a secret."""
-    return MASK if re.search(_SECRETIVE, name) else re.sub(_IN_URL, rf"\1{MASK}", value)
+    return MASK if re.search(_SECRETIVE, name) else _without_passwords(value)
 
 
 def width(text: str) -> int:
@@ -136,7 +136,7 @@ def columns(
     flexible: int | None = None,
     states: tuple[int, Sequence[str]] | None = None,
 ) -> list[str]:
-    """Rows as lines in aligned columns.
+    """Rows as lines in aligned columns; passwords in URLs are `***`.
 
     Args:
         rows: the cells, as many in each row.
@@ -146,7 +146,7 @@ def columns(
     """
     if not rows:
         return []
-    cells = [[one_line(cell) for cell in row] for row in rows]
+    cells = [[one_line(_without_passwords(cell)) for cell in row] for row in rows]
     widths = [max(width(row[index]) for row in cells) for index in range(len(cells[0]))]
     if flexible is not None and stream.isatty():
         from shutil import get_terminal_size
@@ -169,14 +169,21 @@ def columns(
 
 
 def pairs(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """Labels and harmless texts as aligned lines; further lines of a text stand below its first."""
+    """Labels and harmless texts as aligned lines; further lines of a text stand below its first.
+
+    Passwords in URLs are `***`.
+    """
     indent = max((len(label) for label, _ in rows), default=0) + 2
     lines = []
     for label, text in rows:
-        first, *others = visible(text).split("\n")
+        first, *others = visible(_without_passwords(text)).split("\n")
         lines.append(f"{label:<{indent}}{first}".rstrip())
         lines += [f"{'':<{indent}}{other}".rstrip() for other in others]
     return lines
+
+
+def _without_passwords(text: str) -> str:
+    return re.sub(_IN_URL, rf"\1{MASK}", text) if "://" in text else text
 
 
 def _character_width(character: str) -> int:

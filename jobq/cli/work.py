@@ -290,4 +290,4 @@ def _leave_job() -> None:
     """
     environment = {name: value for name, value in os.environ.items() if name not in JOB_VARIABLES}
     os.closerange(3, min(os.sysconf("SC_OPEN_MAX"), 1 << 20))
-    os.execve(sys.executable, [sys.executable, "-m", "jobq", *sys.argv[1:]], environment)
+    os.execve(sys.executable, [sys.executable, "-P", "-m", "jobq", *sys.argv[1:]], environment)

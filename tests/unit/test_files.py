@@ -12,6 +12,7 @@ from jobq.files import (
     check_directory,
     open_private,
     private_directory,
+    read_private,
     replace,
     sync,
     sync_directory,
@@ -208,8 +209,30 @@ def test_a_replacement_that_fails_is_told_and_the_old_content_stands(tmp_path, m
         replace(path, b"new", durable=True)
     monkeypatch.undo()
     assert path.read_bytes() == (b"new" if call == "fsync" else b"old")
+    assert os.listdir(tmp_path) == ["f"], "nothing half written is left"
     replace(path, b"newer", durable=True)
     assert os.listdir(tmp_path) == ["f"]
+
+
+def test_a_replacement_is_written_to_a_file_that_was_not_there(tmp_path, monkeypatch):
+    opened = []
+    real = os.open
+    monkeypatch.setattr(
+        os,
+        "open",
+        lambda path, flags, *rest, **named: opened.append((path, flags)) or real(path, flags, *rest, **named),
+    )
+    for _ in range(2):
+        replace(tmp_path / "f", b"new", durable=False)
+    assert all(flags & os.O_EXCL for _, flags in opened)
+    assert len({path for path, _ in opened}) == 2
+
+
+def test_a_file_is_read_whole_and_only_if_it_is_one(tmp_path):
+    assert read_private(touch(tmp_path / "f", b"x" * 100_000)) == b"x" * 100_000
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(UnsafeHome, match="not a regular file"):
+        read_private(tmp_path / "fifo")
 
 
 def test_a_durable_replacement_is_synced_before_and_after_the_rename(tmp_path, monkeypatch):

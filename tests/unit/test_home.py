@@ -1,6 +1,7 @@
 """Which directory is the home, and when it is refused."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,81 @@ class TestFound:
         assert len(listed.read_text().splitlines()) == 2
         assert listed.stat().st_mode & 0o777 == 0o600
 
+    def test_one_that_comes_to_stand_in_its_place_is_not_trusted_whatever_its_inode(self, user, environ):
+        """An inode's number is used again; here it is even the same directory, emptied and filled with other things."""
+        local = made(user / "project" / ".jobq")
+        trust(local, environ)
+        (local / "token").unlink()
+        assert not is_trusted(local, environ)
+        for token in ("", "0" * 32, "x"):
+            (local / "token").write_text(token)
+            assert not is_trusted(local, environ)
+
+    def test_the_token_is_new_private_and_the_one_of_an_archive_is_not_kept(self, user, environ):
+        local = made(user / "project" / ".jobq")
+        (local / "token").write_text("0" * 32)
+        trust(local, environ)
+        token = (local / "token").read_text()
+        assert len(token) == 32
+        assert token != "0" * 32
+        assert (local / "token").stat().st_mode & 0o777 == 0o600
+        trust(local, environ)
+        assert (local / "token").read_text() == token
+
+    def test_a_token_that_is_no_file_of_ours_is_none(self, user, environ):
+        local = made(user / "project" / ".jobq")
+        trust(local, environ)
+        kept = (local / "token").rename(user / "kept")
+        (local / "token").symlink_to(kept)
+        assert not is_trusted(local, environ)
+        (local / "token").unlink()
+        os.mkfifo(local / "token")
+        assert not is_trusted(local, environ)
+        trust(local, environ)
+        assert is_trusted(local, environ)
+
+    def test_trusting_it_anew_forgets_the_token_before(self, user, environ):
+        local = made(user / "project" / ".jobq")
+        for _ in range(3):
+            trust(local, environ)
+            (local / "token").unlink()
+        trust(local, environ)
+        assert len((state_directory(environ) / "trusted").read_text().splitlines()) == 1
+
+    @pytest.mark.parametrize("name", ["a\x85b", "a\u2028b", "a\nb", "a b", os.fsdecode(b"a\xffb")])
+    def test_a_name_of_any_form_is_one_line_of_the_list(self, user, environ, name):
+        local = made(user / name / ".jobq")
+        other = made(user / "other" / ".jobq")
+        trust(local, environ)
+        trust(other, environ)
+        assert is_trusted(local, environ)
+        assert locate(None, environ, str(local.parent)) == Home(local, "found")
+        assert (state_directory(environ) / "trusted").read_bytes().count(b"\n") == 2
+
+    def test_a_torn_line_counts_for_nothing(self, user, environ):
+        local = made(user / "project" / ".jobq")
+        trust(local, environ)
+        listed = state_directory(environ) / "trusted"
+        listed.write_bytes(listed.read_bytes()[:-1])
+        assert not is_trusted(local, environ)
+
+    def test_those_trusted_at_once_are_all_remembered(self, user, environ):
+        homes = [made(user / f"p{number}" / ".jobq") for number in range(16)]
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda path: trust(path, environ), homes))
+        assert all(is_trusted(path, environ) for path in homes)
+
+    def test_a_link_that_leads_nowhere_is_told_as_such(self, user, environ):
+        (user / ".jobq").symlink_to(user / "nowhere")
+        with pytest.raises(UnsafeHome, match=r"\.jobq is not a real directory"):
+            locate(None, environ, str(user))
+
+    def test_where_others_could_exchange_it_nothing_is_trusted(self, user, environ):
+        local = made(made(user / "open", 0o777) / ".jobq")
+        with pytest.raises(UnsafeHome, match="may be changed by everybody"):
+            trust(local, environ)
+        assert not (local / "token").exists()
+
     def test_a_link_planted_for_the_list_is_refused(self, user, environ):
         local = made(user / "project" / ".jobq")
         made(state_directory(environ))
@@ -156,6 +232,50 @@ class TestRefused:
         open_to_all = made(tmp_path / "open", 0o777)
         with pytest.raises(UnsafeHome, match="may be changed by everybody"):
             Home(open_to_all / "home", "--home").create()
+        assert list(open_to_all.iterdir()) == [], "nothing was made there"
+
+    @pytest.mark.parametrize("absolute", [True, False])
+    def test_behind_a_link_to_a_place_that_everybody_may_change(self, tmp_path, absolute):
+        """Every directory on the way counts: where the link stands, where it leads, and what that passes."""
+        open_to_all = made(tmp_path / "open", 0o777)
+        made(open_to_all / "closed" / "deep")
+        made(tmp_path / "safe")
+        (tmp_path / "safe" / "link").symlink_to(
+            open_to_all / "closed" / "deep" if absolute else "../open/closed/../closed/deep"
+        )
+        home = Home(tmp_path / "safe" / "link" / "home", "--home")
+        with pytest.raises(UnsafeHome, match=f"{open_to_all}, which .*, may be changed by everybody"):
+            home.create()
+        open_to_all.chmod(0o700)
+        home.create()
+        assert home.exists()
+
+    def test_behind_links_in_a_circle(self, tmp_path):
+        (tmp_path / "a").symlink_to("b")
+        (tmp_path / "b").symlink_to("a")
+        with pytest.raises(StoreError):
+            Home(tmp_path / "a" / "home", "--home").create()
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+    @pytest.mark.parametrize("link", [False, True])
+    def test_in_a_directory_of_somebody_else(self, tmp_path, link):
+        theirs = made(tmp_path / "theirs")
+        home = Home(made(theirs / "mine") / "home", "--home")
+        home.create()
+        if link:
+            (tmp_path / "link").symlink_to(theirs)
+            home = Home(tmp_path / "link" / "mine" / "home", "--home")
+            os.chown(tmp_path / "link", 12345, 12345, follow_symlinks=False)
+        else:
+            os.chown(theirs, 12345, 12345)
+        with pytest.raises(UnsafeHome, match="belongs to user 12345"):
+            home.exists()
+
+    def test_a_group_may_change_what_is_above(self, tmp_path):
+        """Where each user has a group of its own, a umask of 002 is common."""
+        home = Home(made(tmp_path / "group", 0o775) / "home", "--home")
+        home.create()
+        assert home.exists()
 
     def test_a_sticky_directory_will_do(self, tmp_path):
         sticky = made(tmp_path / "sticky", 0o1777)
@@ -188,6 +308,16 @@ def test_missing_directories_above_it_are_made(tmp_path):
     assert home.exists()
 
 
+@pytest.mark.parametrize("mask", [0, 0o777])
+def test_what_is_made_above_a_home_is_private_whatever_the_umask(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        Home(tmp_path / "a" / "b" / "home", "--home").create()
+    finally:
+        os.umask(before)
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("a", "a/b", "a/b/home")] == [0o700] * 3
+
+
 def test_a_directory_of_other_things_is_no_home_and_its_mode_no_business_of_ours(tmp_path):
     other = made(tmp_path / "documents", 0o755)
     (other / "letter.txt").write_text("dear")
@@ -198,3 +328,6 @@ def test_a_directory_of_other_things_is_no_home_and_its_mode_no_business_of_ours
     (mine / "notes.txt").write_text("")
     assert Home(mine, "--home").exists()
     assert Home(made(tmp_path / "empty"), "--home").exists()
+    begun = made(tmp_path / "begun")
+    (begun / ".config.toml.0123.new").write_text("")
+    assert Home(begun, "--home").exists()

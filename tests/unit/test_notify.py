@@ -153,6 +153,54 @@ def test_events_beyond_the_queues_limit_are_dropped_and_told_once(telling, gate,
     assert heard == [0, 1, 2, 3]
 
 
+def test_one_that_stays_slow_is_one_trouble_and_told_once_until_all_is_delivered(telling, monkeypatch):
+    started, go_on = threading.Semaphore(0), threading.Semaphore(0)
+    monkeypatch.setattr(notify, "QUEUE_LIMIT", 3)
+    notifications, warned = telling(lambda event, settings: (started.release(), go_on.acquire()))
+    notifications.send(event())
+    for _ in range(5):
+        assert started.acquire(timeout=DEADLINE)
+        for _ in range(5):
+            notifications.send(event())
+        go_on.release()
+    assert warned == ["notifiers are behind by 3 events; further ones are dropped"]
+    go_on.release(100)
+    eventually(lambda: not notifications._events and notifications._dropped == 0)
+    go_on = threading.Semaphore(0)
+    for _ in range(6):
+        notifications.send(event())
+    assert len(warned) == 2, "the next trouble is another one"
+    go_on.release(100)
+
+
+class Mute(BaseException):
+    """An error that cannot even say what it is."""
+
+    def __str__(self):
+        raise ValueError
+
+
+@pytest.mark.parametrize("error", [ValueError("no luck"), Mute(), KeyboardInterrupt(), GeneratorExit()])
+def test_neither_a_broken_notifier_nor_a_listener_that_raises_ends_the_delivery(error):
+    heard, told = [], []
+
+    def broken(event, settings):
+        heard.append(event.run)
+        raise error
+
+    def warn(message):
+        told.append(message)
+        raise OSError("nobody listens")
+
+    notifications = Notifications([Notifier("n", broken)], None, warn)
+    for number in (1, 2):
+        notifications.send(event(number))
+    notifications.close()
+    assert heard == [1, 2]
+    assert len(told) == 2
+    assert all(type(error).__name__ in message for message in told)
+
+
 def test_closing_waits_no_longer_than_it_may_and_says_what_was_lost(telling, gate, monkeypatch):
     monkeypatch.setattr(notify, "CLOSE_SECONDS", 0.01)
     notifications, warned = telling(lambda event, settings: gate.wait())

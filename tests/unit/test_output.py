@@ -273,3 +273,15 @@ def test_a_reader_that_the_writer_overtakes_says_what_is_missing_and_shows_nothi
     later = b"".join(reading.read())
     assert later.endswith(data[-HALF:])
     taken.close()
+
+
+def test_nothing_of_a_job_that_had_the_same_id_is_kept(home, capture):
+    first = capture()
+    first.write(numbered(3 * LIMIT))
+    first.close()
+    assert len(files(home)) == 2
+    second = capture()
+    second.write(b"short")
+    assert kept(home) == b"short"
+    second.write(numbered(3 * LIMIT))
+    assert kept(home) == expected(b"short" + numbered(3 * LIMIT))

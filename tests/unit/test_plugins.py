@@ -14,6 +14,8 @@ from jobq import plugincache
 from jobq.errors import PluginError
 from jobq.plugincache import PluginCache
 from jobq.plugins import Plugins
+from jobq.pluginscan import Plugin, Scan
+from jobq.providers import Option
 from jobq.testing import make_settings
 
 NUMBERS = itertools.count()
@@ -158,6 +160,43 @@ BROKEN = {
         ),
         "'timeout' must be in a table of its own",
     ),
+    **{
+        f"has a setting with {what}": (
+            (
+                "from datetime import timedelta\nfrom pathlib import Path\nfrom jobq import Option, hookimpl\n"
+                f"@hookimpl\ndef jobq_options(): return [Option(name='acme.a', help='', **dict({what}))]"
+            ),
+            why,
+        )
+        for what, why in {
+            "kind='text', default=Path('x')": "the default PosixPath('x'), which is no text",
+            "kind='text', default=5": "the default 5, which is no text",
+            "kind='integer', default=True": "the default True, which is no integer",
+            "kind='boolean', default=1": "the default 1, which is no boolean",
+            "kind='duration', default=5": "the default 5, which is no duration",
+            "kind='duration', default=timedelta(-1)": "does not take its own default",
+            "kind='number', default=float('nan')": "does not take its own default",
+            "kind='integer', default=10**5000": "does not take its own default",
+            "kind='size', default=-1": "does not take its own default",
+            "kind='list', default=['a']": "the default ['a'], which is no list",
+            "kind='list', default=(1,)": "the default (1,), which is no list",
+            "kind='text', default='c', choices=('a', 'b')": "does not take its own default",
+            "kind='text', default=None, choices=(1,)": "tuples of texts as aliases and choices",
+            "kind='integer', default=1, choices=('1',)": "only a text has choices",
+            "kind='integer', default=1, least=2": "must be at least 2",
+            "kind='integer', default=3, most=2": "must be at most 2",
+            "kind='integer', default=None, least=2, most=1": "the bounds 2 and 1",
+            "kind='integer', default=None, least='2'": "the bounds '2' and None",
+            "kind='number', default=None, most=float('nan')": "the bounds None and nan",
+            "kind='list', default=(), least=1": "the kind list, which has no least and no most",
+            "kind='text', default=None, most=1": "the kind text, which has no least and no most",
+            "kind='text', default=None, aliases='b.c'": "tuples of texts as aliases and choices",
+        }.items()
+    },
+    "has an error that cannot be told": (
+        "class Odd(Exception):\n    def __str__(self): raise ValueError\nraise Odd",
+        "Odd",
+    ),
     "has a setting of no kind": (
         (
             "from jobq import Option, hookimpl\n@hookimpl\ndef jobq_options():"
@@ -186,6 +225,43 @@ def test_what_a_plugin_prints_or_warns_of_at_import_spoils_no_answer(install, ca
     install("chatty", "import warnings\nprint('hello')\nwarnings.warn('old')\n" + STORE.format(name="chatty"))
     assert named(Plugins(), "chatty").status == "ok"
     assert capsys.readouterr().out == ""
+
+
+CHATTY = """
+import warnings
+from jobq import Option, Provider, hookimpl
+
+def make(settings, context):
+    print("made")
+    return "it"
+
+@hookimpl
+def jobq_stores():
+    print("stores")
+    warnings.warn("old")
+    yield Provider(name="chatty", summary="", make=make)
+    print("handed over")
+
+@hookimpl
+def jobq_options():
+    print("options")
+    return [Option(name="chatty.a", kind="text", default=None, help="")]
+
+@hookimpl
+def jobq_commands():
+    print("commands")
+    return []
+"""
+
+
+def test_what_a_plugin_prints_in_its_hooks_spoils_no_answer(install, capsys):
+    install("chatty", CHATTY)
+    plugins = Plugins()
+    plugins.commands()
+    assert plugins.provider("store", "chatty").make(None, None) == "it"
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert set(told.err.split("\n")) >= {"stores", "handed over", "options", "commands", "made"}
 
 
 def test_a_name_that_two_offer_is_an_error_of_both_that_names_both(install):
@@ -373,10 +449,56 @@ class TestCache:
         Plugins(cache=PluginCache(home))
         (path,) = (home / "cache").iterdir()
         good = path.read_text()
-        for text in ("", "{", "[]", "null", "{}", good.replace('"plugins"', '"x"'), good.replace('"hooks"', '"hoks"')):
+        for text in (
+            "",
+            "{",
+            "[]",
+            "null",
+            "{}",
+            good.replace('"directories": {', '"directories": [], "x": {'),
+            "[" * 100_000,
+            good.replace('"plugins"', '"x"'),
+            good.replace('"hooks"', '"hoks"'),
+        ):
             path.write_text(text)
             assert PluginCache(home).load() is None
             assert named(Plugins(cache=PluginCache(home)), "json").status == "ok"
+
+    def test_what_would_be_imported_as_a_file_is_not_taken_from_it(self, settle, install, site, home, tmp_path):
+        install("acme", COMMAND)
+        settle()
+        Plugins(cache=PluginCache(home))
+        (path,) = (home / "cache").iterdir()
+        record = json.loads(path.read_text())
+        planted = tmp_path / "planted.py"
+        planted.write_text(STORE.format(name="planted"))
+        record["plugins"][0] |= {"distribution": "", "target": str(planted)}
+        path.write_text(json.dumps(record))
+        assert PluginCache(home).load() is None
+        assert {plugin.target for plugin in Plugins(cache=PluginCache(home)).all}.isdisjoint({str(planted)})
+
+    def test_a_fifo_in_its_place_holds_nobody_up(self, settle, site, home):
+        settle()
+        Plugins(cache=PluginCache(home))
+        (path,) = (home / "cache").iterdir()
+        path.unlink()
+        os.mkfifo(path)
+        assert PluginCache(home).load() is None
+        assert named(Plugins(cache=PluginCache(home)), "json").status == "ok"
+
+    def test_what_json_cannot_hold_is_not_remembered(self, settle, site, home):
+        settle()
+        plugin = Plugin(
+            "odd", "odd", "dist-odd", "1", options=(Option(name="o.a", kind="text", default=home, help=""),)
+        )
+        PluginCache(home).save(Scan([plugin], []))
+        assert PluginCache(home).load() is None
+
+    def test_an_interpreter_whose_path_is_no_utf8_has_one_too(self, settle, site, home, monkeypatch):
+        settle()
+        monkeypatch.setattr(sys, "executable", os.fsdecode(b"/venv\xff/bin/python"))
+        Plugins(cache=PluginCache(home))
+        assert PluginCache(home).load() is not None
 
     def test_a_home_that_cannot_keep_it_costs_only_time(self, settle, site, home):
         settle()

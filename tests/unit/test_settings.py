@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from jobq.errors import InvalidInput, UnknownKey
 from jobq.options import KERNEL_OPTIONS
 from jobq.providers import Option
-from jobq.settings import Settings, config_reader, parse, shown
+from jobq.settings import MOST_SIZE, Settings, config_reader, parse, shown
 from jobq.testing import make_settings
 
 OPTIONS = {option.name: option for option in KERNEL_OPTIONS}
 KINDS = {
-    "integer": st.integers(-(2**63), 2**63),
+    "integer": st.integers(-(2**63), 2**63 - 1),
     "number": st.floats(-1e17, 1e17),
     "boolean": st.booleans(),
     "duration": st.integers(0, 10**12).map(lambda count: timedelta(milliseconds=count)),
-    "size": st.integers(0, 2**50),
+    "size": st.integers(0, MOST_SIZE),
     "text": st.text(max_size=10),
     "list": st.lists(st.from_regex(r"[A-Za-z_*/.]{1,8}", fullmatch=True)).map(tuple),
 }
@@ -153,12 +153,32 @@ def test_values_become_what_their_kind_says(name, value, expected):
     assert type(parsed) is type(expected)
 
 
+HUGE = 10**5000
+"""More digits than Python writes."""
+
 NONSENSE = {
-    "integer": ["", "five", "1.5", 1.5, True, [], "²", "+-5", "1" * 5000],
+    "integer": ["", "five", "1.5", 1.5, True, [], "²", "٣", "+-5", "1" * 5000, HUGE, 2**63, -(2**63) - 1],
     "number": ["", "x", "nan", "inf", 10**400, "1e400", float("nan"), True, []],
     "boolean": ["", "maybe", 2, []],
     "duration": ["", "soon", -1, "-1s", float("nan"), float("inf"), 10**400, True, [], "9" * 400],
-    "size": ["", "x", "-1", -1, 1.5, True, "1.5M", "²", "M", "5 parsecs", []],
+    "size": [
+        "",
+        "x",
+        "-1",
+        -1,
+        1.5,
+        True,
+        "1.5M",
+        "²",
+        "M",
+        "5 parsecs",
+        "٣",
+        [],
+        "9" * 5000,
+        "9" * 20 + "G",
+        HUGE,
+        MOST_SIZE + 1,
+    ],
     "text": [5, True, [], 1.5],
     "list": [5, [1], [["a"]], True],
 }
@@ -169,7 +189,7 @@ BY_KIND = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), BY_KIND, ids=lambda value: repr(value)[:20])
+@pytest.mark.parametrize(("name", "value"), BY_KIND, ids=lambda value: "huge" if value is HUGE else repr(value)[:20])
 def test_nonsense_is_refused_with_the_name_and_where_it_stood(name, value):
     with pytest.raises(InvalidInput) as caught:
         parse(OPTIONS[name], value, where="config.toml")
@@ -190,6 +210,21 @@ def test_nonsense_is_refused_with_the_name_and_where_it_stood(name, value):
 def test_what_is_too_little_is_refused(name, value):
     with pytest.raises(InvalidInput, match="at least"):
         parse(OPTIONS[name], value)
+
+
+@pytest.mark.parametrize("value", [2**31, "2147483648"])
+@pytest.mark.parametrize("name", ["max-attempts", "max-losses"])
+def test_what_is_too_much_is_refused(name, value):
+    with pytest.raises(InvalidInput, match="must be at most 2147483647"):
+        parse(OPTIONS[name], value)
+    assert parse(OPTIONS[name], 2**31 - 1) == 2**31 - 1
+
+
+def test_the_most_of_a_duration_is_in_seconds():
+    option = Option(name="x.y", kind="duration", default=None, help="", least=1, most=60)
+    assert parse(option, "1m") == timedelta(minutes=1)
+    with pytest.raises(InvalidInput, match="must be at most 60"):
+        parse(option, "61s")
 
 
 def test_a_bad_value_of_the_environment_names_its_variable(file):
@@ -246,7 +281,9 @@ def test_an_invalid_file_changes_nothing_and_is_told_once(file, text):
     assert settings["backoff-cap"] == timedelta(hours=1)
 
 
-@pytest.mark.parametrize("content", [b"a = ", b"\xff", b"a = " + b"[" * 100_000, b"x = 1\nx = 2"])
+@pytest.mark.parametrize(
+    "content", [b"a = ", b"\xff", b"a = " + b"[" * 100_000, b"x = 1\nx = 2", b"x = " + b"9" * 5000]
+)
 def test_what_is_no_toml_is_refused_by_its_path(file, content):
     file.write_bytes(content)
     with pytest.raises(InvalidInput, match=r"config\.toml.* is no valid TOML"):
@@ -260,6 +297,18 @@ def test_a_file_that_cannot_be_read_is_refused_by_its_path(tmp_path):
         read(directory)
     with pytest.raises(InvalidInput, match="cannot be read"):
         read(directory / ("x" * 300))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_stands_in_its_place_and_is_no_file_holds_nobody_up(file, make):
+    file.write_text("poll-interval = 3\n", encoding="utf-8")
+    settings = read(file)
+    file.unlink()
+    make(file)
+    with pytest.raises(InvalidInput, match=r"cannot be read: .*is not a regular file"):
+        read(file)
+    assert "not a regular file" in settings.refresh()
+    assert settings["poll-interval"] == timedelta(seconds=3)
 
 
 def test_the_file_is_parsed_once_for_each_version(file, monkeypatch):

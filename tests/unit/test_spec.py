@@ -200,7 +200,11 @@ REFUSED = {
     "a condition beyond exit codes": ({"command": "true", "retry_on": [256]}, "retry_on", "exit code"),
     "a condition that is true": ({"command": "true", "no_retry_on": [True]}, "no_retry_on", "exit code"),
     "an exception for a command": ({"command": "true", "retry_on": ["ValueError"]}, "retry_on", "no exceptions"),
-    "an exception of a module": ({"handler": "resize", "retry_on": ["a.Error"]}, "retry_on", "the name of an exception"),
+    "an exception of a module": (
+        {"handler": "resize", "retry_on": ["a.Error"]},
+        "retry_on",
+        "the name of an exception",
+    ),
     "a range the wrong way round": ({"command": "true", "retry_on": ["5-1"]}, "retry_on", "range"),
     "success as a condition": ({"command": "true", "retry_on": [0]}, "retry_on", "from 1 to 255"),
     "a condition that is none": ({"command": "true", "no_retry_on": ["a b"]}, "no_retry_on", "exit code"),
@@ -300,3 +304,28 @@ def test_what_is_accepted_as_json_survives_it(value):
     except InvalidInput:
         return
     assert loads(json.dumps(value)) == value
+
+
+@pytest.mark.parametrize("field", ["retry_on", "no_retry_on"])
+@pytest.mark.parametrize(
+    "condition", ["²", "1²", "1-²", "٣", "5-", "-5", "1-2-3", "1" * 5000, pytest.param(10**5000, id="huge"), -1, ""]
+)
+def test_what_only_looks_like_an_exit_code_is_none(field, condition):
+    error = refused({"handler": "resize", field: [condition]})
+    assert (error.field, error.value) == (field, condition)
+
+
+@pytest.mark.parametrize("field", ["delay", "timeout"])
+@pytest.mark.parametrize(
+    "value", [10**400, pytest.param(10**5000, id="huge"), -(10**400), float("inf"), float("nan"), 1e308]
+)
+def test_numbers_beyond_any_duration_are_refused(field, value):
+    assert refused({"command": "true", field: value}).field == field
+
+
+def test_a_directory_whose_name_is_no_utf8_is_refused():
+    error = refused({"command": "true"}, directory="/work\udcff")
+    assert error.field == "cwd"
+    assert "no UTF-8" in error.rule
+    assert made({"command": "true", "cwd": "/tmp"}, directory="/work\udcff").job.cwd == "/tmp"
+    assert made({"handler": "resize"}, directory="/work\udcff").job.cwd is None

@@ -1,9 +1,12 @@
 """What tests are built from does as it says."""
 
+import os
+import time
 from datetime import timedelta
 
 import pytest
 
+from jobq import clock as clocks
 from jobq.clock import SystemClock, Wake
 from jobq.errors import InvalidInput
 from jobq.executor import Attempt, Kind, Outcome
@@ -188,3 +191,24 @@ def test_recovery_is_remembered_and_answered():
     executor, info = ScriptedExecutor(), make_info()
     assert executor.recover(info).clean
     assert executor.recovered == [info]
+
+
+def test_a_wait_beyond_what_poll_can_take_is_a_wait(wake):
+    wake.ring()
+    assert SystemClock().wait(wake, 100 * 365 * 86400.0)
+
+
+def test_a_long_wait_is_made_of_short_ones_and_takes_its_time(wake, monkeypatch):
+    monkeypatch.setattr(clocks, "LONGEST_POLL", 0.01)
+    started = time.monotonic()
+    assert not SystemClock().wait(wake, 0.05)
+    assert time.monotonic() - started >= 0.05
+
+
+def test_a_bell_is_closed_at_the_end_of_its_block():
+    before = len(os.listdir("/dev/fd"))
+    with Wake() as wake:
+        wake.ring()
+        assert wake.clear()
+    assert len(os.listdir("/dev/fd")) == before
+    wake.ring()

@@ -203,3 +203,18 @@ def test_other_values_are_shown(name):
 
 def test_a_password_in_an_url_is_masked_whatever_the_name():
     assert text.masked("DATABASE", "postgres://me:hunter2@db:5432/x") == "postgres://me:***@db:5432/x"
+
+
+def test_a_password_is_masked_to_its_end():
+    assert text.masked("A", "http://me:hun@ter2@db/a@b") == "http://me:***@db/a@b"
+    assert text.masked("A", "http://me@db:80/a:b@c") == "http://me@db:80/a:b@c"
+
+
+@pytest.mark.parametrize("stream", [Terminal(), io.StringIO()])
+def test_passwords_in_urls_are_masked_in_tables(stream):
+    (line,) = text.columns([("id", "curl http://me:hunter2@host/x", "dead")], stream, flexible=1)
+    assert line.split("  ") == ["id", "curl http://me:***@host/x", "dead"]
+    assert text.pairs([("command", "curl http://me:hunter2@host/x\nhttp://me:hunter2@host/y")]) == [
+        "command  curl http://me:***@host/x",
+        "         http://me:***@host/y",
+    ]
