@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from jobq.errors import StoreUnavailable, UnsafeHome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 _MOST_LINKS = 40
@@ -86,8 +86,9 @@ def check_parents(path: Path) -> None:
         UnsafeHome: somebody can.
         StoreUnavailable: a directory on the way cannot be looked at.
     """
+    trusted = {0, os.geteuid(), *_unmapped()}
     for parent, facts in _passed(path):
-        if facts.st_uid not in (0, os.geteuid()):
+        if facts.st_uid not in trusted:
             raise UnsafeHome(
                 f"{parent}, which {path} is in, belongs to user {facts.st_uid}, who may exchange what is in it"
             )
@@ -95,6 +96,19 @@ def check_parents(path: Path) -> None:
             raise UnsafeHome(
                 f"{parent}, which {path} is in, may be changed by everybody; `chmod o-w {parent}` closes it"
             )
+
+
+def _unmapped() -> Iterable[int]:
+    """What the owners outside of a user namespace are shown as in it, the machine's root among them."""
+    try:
+        with open("/proc/self/uid_map", encoding="ascii") as file:
+            everybody = file.read().split()[:3] == ["0", "0", "4294967295"]
+        if not everybody:
+            with open("/proc/sys/kernel/overflowuid", encoding="ascii") as file:
+                return (int(file.read()),)
+    except (OSError, ValueError):
+        return ()
+    return ()
 
 
 def open_private(path: Path | str, flags: int, *, directory: int | None = None) -> int:

@@ -264,6 +264,8 @@ def _identity(facts: os.stat_result) -> list[int]:
 
 
 def _unlink_all(directory: Path, worker_id: str) -> None:
+    for unfinished in directory.glob(f".{worker_id}.*.new"):  # of a replacement that was killed
+        unfinished.unlink(missing_ok=True)
     for kind in ("json", "jobs", "lock"):  # the lock last: without it the worker is not seen at all
         with contextlib.suppress(FileNotFoundError):
             os.unlink(directory / f"{worker_id}.{kind}")

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from jobq.cli.base import Globals, Group, first_failure, show_json, with_globals
-from jobq.cli.text import coloured, columns, local_time, one_line, safe
+from jobq.cli.text import coloured, columns, local_time, masked, one_line, safe
 from jobq.errors import NotFound, WorkerNotFound
+from jobq.files import read_private
 from jobq.job import State
 from jobq.presence import JOB_VARIABLES, WORKER_VARIABLE
 from jobq.spec import checked_queue
@@ -172,7 +173,8 @@ def logs(state: Globals, worker: str | None) -> None:
         found = [path for path in found if path.stem in ids]
     if not found:
         raise NotFound("there is no log of " + (f"worker {one_line(worker)}" if worker else "a detached worker"))
-    click.echo(safe(found[-1].read_text(encoding="utf-8", errors="backslashreplace"), sys.stdout), nl=False)
+    text = read_private(found[-1]).decode("utf-8", "backslashreplace")
+    click.echo(safe(text, sys.stdout), nl=False)
 
 
 class _Stopper:
@@ -233,7 +235,7 @@ def _line(job: Job) -> str:
     if job.state is State.FAILED:
         wait = format_duration(max(job.run_at - job.updated_at, _NONE))
         reason += f"; attempt {job.attempts + 1}/{job.max_attempts} in {wait}"
-    return f"{when}  {job.id}  {told}{took}{one_line(reason)}  [{one_line(job.what)[:100]}]\n"
+    return f"{when}  {job.id}  {told}{took}{one_line(reason)}  [{masked('', one_line(job.what))[:100]}]\n"
 
 
 def _told(summary: Summary) -> str:

@@ -123,7 +123,7 @@ def test_one_that_exits_badly(lab, code, reason):
 @pytest.mark.parametrize(
     ("payload", "kind", "reason"),
     [("abort", Kind.SIGNAL, "signal SIGABRT"), ("kill", Kind.SIGNAL, "signal SIGKILL")]
-    + [(code, Kind.FAILURE, f"exit code {code}") for code in (0, 1, 7)],
+    + [(code, Kind.FAILURE, f"the handler's process ended, exit code {code}") for code in (0, 1, 7)],
 )
 def test_one_that_dies(lab, payload, kind, reason):
     before = lab.handle("about").result["pid"]
