@@ -47,6 +47,18 @@ def exponential(
     return timedelta(seconds=seconds)
 
 
+def by_settings(settings: Settings, *, attempt: int, random: Random) -> timedelta:
+    """The default formula with what the settings `backoff-…` say now."""
+    return exponential(
+        attempt=attempt,
+        initial=settings["backoff-initial"],
+        base=settings["backoff-base"],
+        cap=settings["backoff-cap"],
+        jitter=settings["backoff-jitter"],
+        random=random,
+    )
+
+
 def guarded(
     backoff: Backoff, name: str, settings: Settings, random: Random, warn: Callable[[str], None]
 ) -> Callable[[int, Outcome], timedelta | None]:
@@ -61,13 +73,6 @@ def guarded(
         except Exception as error:
             problem = f"failed: {type(error).__name__}: {error}"
         warn(f"backoff {name} {problem}; the default formula is used instead")
-        return exponential(
-            attempt=attempt,
-            initial=settings["backoff-initial"],
-            base=settings["backoff-base"],
-            cap=settings["backoff-cap"],
-            jitter=settings["backoff-jitter"],
-            random=random,
-        )
+        return by_settings(settings, attempt=attempt, random=random)
 
     return delay

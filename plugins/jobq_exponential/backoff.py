@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jobq.backoff import Backoff, exponential
+from jobq.backoff import Backoff, by_settings
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -21,12 +21,4 @@ class ExponentialBackoff(Backoff):
         self._settings = settings
 
     def delay(self, *, attempt: int, outcome: Outcome, random: Random) -> timedelta:
-        settings = self._settings
-        return exponential(
-            attempt=attempt,
-            initial=settings["backoff-initial"],
-            base=settings["backoff-base"],
-            cap=settings["backoff-cap"],
-            jitter=settings["backoff-jitter"],
-            random=random,
-        )
+        return by_settings(self._settings, attempt=attempt, random=random)
