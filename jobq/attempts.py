@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from jobq.executor import Attempt, Kind, Outcome
 from jobq.output import Capture
+from jobq.spec import MAX_DEPTH, is_too_deep
 from jobq.store import ALONE_LOSSES, RunningJob
 from jobq.times import MAX_DURATION
 
@@ -173,6 +174,8 @@ def _checked(outcome: object) -> Outcome:
         problem = f"reported {outcome!r}"
     elif outcome.delay is not None and not timedelta() <= outcome.delay <= MAX_DURATION:
         problem = f"asked for a delay of {outcome.delay}"
+    elif is_too_deep(outcome.result):
+        problem = f"reported a result that is nested deeper than {MAX_DEPTH}"
     elif outcome.result is not None:
         try:
             json.dumps(outcome.result, allow_nan=False)

@@ -96,6 +96,15 @@ def check_json(field: str, value: object, depth: int = 0) -> None:
         raise InvalidInput(field, value, "must be JSON: objects, lists, text, numbers, true, false, null")
 
 
+def is_too_deep(value: object, left: int = MAX_DEPTH) -> bool:
+    """Whether JSON values are nested deeper than `left`: beyond that, whether they can be read depends on the reader."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, (list, tuple)):
+        return False
+    return left == 0 or any(is_too_deep(item, left - 1) for item in value)
+
+
 def new_job(
     spec: object, settings: Settings, *, now: datetime, handlers: Collection[str] | None, directory: str | None
 ) -> NewJob:

@@ -627,7 +627,15 @@ def test_a_due_job_is_no_reason_to_hurry_where_nothing_may_be_claimed(bench):
     assert waits.count(0.0) <= 2
 
 
+def nested(depth):
+    value = "bottom"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 NONSENSE = {
+    "too deep": lambda ended: ended(Outcome(kind=Kind.SUCCESS, result=nested(900))),
     "nothing": lambda ended: ended(None),
     "twice": lambda ended: (ended(SUCCESS), ended(FAILURE)),
     "a delay of ages": lambda ended: ended(Outcome(kind=Kind.RELEASED, delay=timedelta.max)),
@@ -810,3 +818,11 @@ def test_a_step_of_the_clock_moves_due_times_by_the_step_and_nothing_else(bench)
     assert b.queue.get(running.id).run == 1
     assert b.clock.monotonic() < 60
     assert b.queue.get(due.id).state is State.COMPLETED
+
+
+@pytest.mark.parametrize(("depth", "state"), [(100, State.COMPLETED), (101, State.DEAD)])
+def test_a_result_may_be_as_deep_as_a_payload_and_no_deeper(bench, depth, state):
+    b = bench(lambda job: Outcome(kind=Kind.SUCCESS, result=nested(depth)))
+    job = b.enqueue(max_attempts=1)
+    b.worker().run()
+    assert b.queue.get(job.id).state is state
