@@ -13,6 +13,7 @@ from jobq_subprocess.tree import Ladder, Tree
 
 if TYPE_CHECKING:
     from jobq.clock import Wake
+    from jobq_subprocess.protocol import Answer
     from jobq_subprocess.supervision import Ending, Surroundings
     from jobq_subprocess.warm import HandlerRun, WarmChild
 
@@ -29,9 +30,18 @@ class Burial:
         outcome: of the attempt, after `run`.
     """
 
-    def __init__(self, around: Surroundings, child: WarmChild, *, timed_out: bool) -> None:
+    def __init__(
+        self, around: Surroundings, child: WarmChild, *, timed_out: bool, answer: Answer | None = None
+    ) -> None:
         self.outcome = Outcome(kind=Kind.FAILURE)
         self._around, self._child, self._run, self._timed_out = around, child, child.run, timed_out
+        self._answer = answer
+        self._tree = Tree(
+            child.process.pid,
+            () if child.run is None else markers(child.run.attempt),
+            around.orphans,
+            pipe=pipe_of(child.process),
+        )
 
     def run(self, wake: Wake) -> None:
         """Return when nothing is left of the child."""
@@ -41,8 +51,9 @@ class Burial:
             if self._run is not None:
                 self.outcome = self._told(self._run, ending)
         except Exception as error:
-            abandon(self._child.process)
-            self.outcome = Outcome(kind=Kind.FAILURE, reason=f"executor failed: {type(error).__name__}: {error}")
+            abandon(self._child.process, self._tree, self._around, wake)
+            if self._run is not None:
+                self.outcome = self._told_of_fault(self._run, error)
         finally:
             self._child.close()
 
@@ -56,12 +67,7 @@ class Burial:
         return Supervision(
             around,
             self._child.process,
-            Tree(
-                self._child.process.pid,
-                () if run is None else markers(run.attempt),
-                around.orphans,
-                pipe=pipe_of(self._child.process),
-            ),
+            self._tree,
             stop,
             output=None if run is None else run.attempt.output,
             deadline=deadline,
@@ -70,6 +76,8 @@ class Burial:
 
     def _told(self, run: HandlerRun, ending: Ending) -> Outcome:
         job, tail = run.attempt.job, run.attempt.output.tail()
+        if self._answer is not None:
+            return self._answer.outcome(tail)
         if ending.timed_out:
             return outcomes.of_timeout(job, tail=tail, finished=ending.finished)
         answer = self._child.last_answer()
@@ -77,9 +85,18 @@ class Burial:
             return answer.outcome(tail)
         return outcomes.of_status(ending.status, command=False, tail=tail, finished=ending.finished)
 
+    def _told_of_fault(self, run: HandlerRun, error: Exception) -> Outcome:
+        """As `_told`, where the end could not be watched."""
+        tail = run.attempt.output.tail()
+        if self._timed_out:
+            return outcomes.of_timeout(run.attempt.job, tail=tail, finished=None)
+        answer = self._answer or self._child.last_answer()
+        return outcomes.of_fault(error) if answer is None else answer.outcome(tail)
+
 
 def end_leftovers(around: Surroundings, child: WarmChild, run: HandlerRun, wake: Wake) -> None:
-    """End what a handler has started and left behind; its child lives on."""
+    """End what a handler has started and left behind; its child lives on, or is `unclean` if that has failed."""
+    child.unclean = True
     clock = around.clock
     pid = child.process.pid
     tree = Tree(pid, markers(run.attempt), around.orphans, pipe=pipe_of(child.process), spared=(pid,))
@@ -91,3 +108,4 @@ def end_leftovers(around: Surroundings, child: WarmChild, run: HandlerRun, wake:
         if run.request.kill_at is not None:
             ladder.kill_at = min(ladder.kill_at, run.request.kill_at)
     run.request.watch(None)
+    child.unclean = False

@@ -18,11 +18,13 @@ from jobq.job import Job
 if TYPE_CHECKING:
     import asyncio
     import logging
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from jobq.queue import Queue
 
 REASON_LIMIT = 1000
+MAX_DEPTH = 100
+"""As `jobq.spec.MAX_DEPTH`, which is not imported here."""
 LEFTOVER_TASKS_SECONDS = 1.0
 """How long tasks that an async handler left behind may take to be cancelled."""
 
@@ -149,7 +151,20 @@ def _returned(value: Any, limit: int) -> bytes:
         return _failure(f"the handler's result is no JSON: {_first_line(error)}", None)
     if len(encoded) > limit:
         return _failure(f"the handler's result has {len(encoded)} bytes of JSON; result-limit is {limit}", None)
+    if encoded.count(b"[") + encoded.count(b"{") > MAX_DEPTH and _too_deep(value):
+        return _failure(f"the handler's result is nested deeper than {MAX_DEPTH}", None)
     return b'"result":' + encoded
+
+
+def _too_deep(value: Any) -> bool:
+    level = _nested([value])
+    for _ in range(MAX_DEPTH):
+        level = _nested(item for found in level for item in (found.values() if isinstance(found, dict) else found))
+    return bool(level)
+
+
+def _nested(values: Iterable[Any]) -> list[Any]:
+    return [value for value in values if isinstance(value, (dict, list, tuple))]
 
 
 def _failed(error: BaseException) -> bytes:

@@ -36,6 +36,7 @@ JOBS_PER_CHILD = 1000
 
 _PIPE, _SOCKET, _DEATH, _BELL = range(4)
 _FOREVER = float("inf")
+_LONGEST_WAIT = 86400.0  # seconds; epoll(7) takes its milliseconds as a C int, which ends after 24.8 days
 
 
 class Children:
@@ -173,14 +174,25 @@ class Children:
             run.ended(outcome)
 
     def _collapse(self, error: Exception) -> None:
-        """Kill all children, and their attempts with them, since what they have said may be lost."""
-        told = f"executor failed: {type(error).__name__}: {error}"
+        """Kill all children, and their attempts with them, since what they have said may be lost.
+
+        Nothing that may have led here is kept: the same fault again would find the attempts still there, for ever.
+        """
+        told = _fault(error)
         self._around.warn(told)
+        with self._lock:
+            self._deadlines.clear()
         for child in tuple(self._children):
             if child.run is None or not child.run.ending:
                 self._bury(child)
         for run in tuple(self._runs):
             run.request.stop(NOW)
+        while self._inbox:
+            try:
+                self._inbox.popleft()()
+            except Exception as another:
+                self._around.warn(_fault(another))
+        for run in tuple(self._runs):
             if run.child is None:
                 self._end(run, Outcome(kind=Kind.FAILURE, reason=told))
         self._tell()
@@ -188,7 +200,9 @@ class Children:
     def _until_deadline(self) -> float | None:
         with self._lock:
             self._looks_at = min(self._deadlines.values(), default=_FOREVER)
-        return None if self._looks_at == _FOREVER else max(0.0, self._looks_at - self._around.clock.monotonic())
+        if self._looks_at == _FOREVER:
+            return None
+        return min(max(0.0, self._looks_at - self._around.clock.monotonic()), _LONGEST_WAIT)
 
     def _enforce_deadlines(self) -> None:
         now = self._around.clock.monotonic()
@@ -201,6 +215,8 @@ class Children:
                 self._bury(run.child, timed_out=True)
 
     def _new_child(self, run: HandlerRun, line: bytes) -> None:
+        if run not in self._runs:  # a fault has ended it
+            return
         attempt = run.attempt
         if run.request.kill_at is not None:
             self._end(run, Outcome(kind=Kind.RELEASED, reason="stopped before it was started"))
@@ -260,6 +276,9 @@ class Children:
         """An attempt is over, and its child may have the next one."""
         if run.ending:  # it has taken a while; more may have been printed
             child.drain()
+        if child.unclean:
+            self._bury(child, answer=answer)
+            return
         output = run.attempt.output
         tail = output.tail()
         self._end(run, Outcome(kind=Kind.SUCCESS, tail=tail) if answer is None else answer.outcome(tail))
@@ -286,14 +305,14 @@ class Children:
         if run.child is not None and run.child.run is run and not run.ending:
             self._bury(run.child)
 
-    def _bury(self, child: WarmChild, *, timed_out: bool = False) -> None:
-        """End a child, and the attempt it has with it."""
+    def _bury(self, child: WarmChild, *, timed_out: bool = False, answer: Answer | None = None) -> None:
+        """End a child, and the attempt it has with it, of which `answer` was heard already."""
         self._ignore(child)
         self._children.discard(child)
         run = child.run
         if run is not None:
             run.ending = True
-        burial = Burial(self._around, child, timed_out=timed_out)
+        burial = Burial(self._around, child, timed_out=timed_out, answer=answer)
         self._give_away(burial.run, partial(self._buried, run, burial))
 
     def _buried(self, run: HandlerRun | None, burial: Burial) -> None:
@@ -313,7 +332,9 @@ class Children:
                 self._selector.unregister(descriptor)
 
     def _end(self, run: HandlerRun, outcome: Outcome) -> None:
-        """Note the end of an attempt, to be told when everything else of this step is done."""
+        """Note the end of an attempt, to be told when everything else of this step is done. It ends once."""
+        if any(run is other for other, _ in self._over):
+            return
         run.attempt.output.close()
         with self._lock:
             self._deadlines.pop(run, None)
@@ -322,13 +343,25 @@ class Children:
     def _give_away(self, work: Callable[[Wake], None], then: Callable[[], None]) -> None:
         """Do something that takes time in a thread of its own, then go on here."""
 
+        def try_it(wake: Wake) -> None:
+            try:
+                work(wake)
+            except Exception as error:  # the thread lives on, and so does what waits for it
+                self._around.warn(_fault(error))
+
         def run(wake: Wake) -> None:
-            work(wake)
-            self._threads.free()
-            self._post(then)
+            try:
+                try_it(wake)
+            finally:
+                self._threads.free()
+                self._post(then)
 
         try:
             self._threads.run(run)
         except (RuntimeError, OSError):  # no room for a thread: late is better than never
-            work(self._wake)
+            try_it(self._wake)
             self._post(then)
+
+
+def _fault(error: Exception) -> str:
+    return f"executor failed: {type(error).__name__}: {error}"

@@ -7,15 +7,14 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
-from jobq.executor import Kind, Outcome
 from jobq_subprocess import outcomes
 from jobq_subprocess.environment import Environment, encode, markers
 from jobq_subprocess.supervision import Stop, Supervision, Surroundings
-from jobq_subprocess.tree import Tree
+from jobq_subprocess.tree import Ladder, Tree
 
 if TYPE_CHECKING:
     from jobq.clock import Wake
-    from jobq.executor import Attempt
+    from jobq.executor import Attempt, Outcome
     from jobq.job import Job
 
 
@@ -38,10 +37,12 @@ class Command:
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             return outcomes.of_start(error, attempt.job)
         try:
-            return self._watch(process, wake)
-        except Exception as error:
-            abandon(process)
-            return Outcome(kind=Kind.FAILURE, reason=f"executor failed: {type(error).__name__}: {error}")
+            tree = Tree(process.pid, markers(attempt), self._around.orphans, pipe=pipe_of(process))
+            try:
+                return self._watch(process, tree, wake)
+            except Exception as error:
+                abandon(process, tree, self._around, wake)
+                return outcomes.of_fault(error)
         finally:
             attempt.output.close()
 
@@ -54,13 +55,13 @@ class Command:
             inherited=() if self._attempt.jobs_fd is None else (self._attempt.jobs_fd,),
         )
 
-    def _watch(self, process: subprocess.Popen[bytes], wake: Wake) -> Outcome:
+    def _watch(self, process: subprocess.Popen[bytes], tree: Tree, wake: Wake) -> Outcome:
         attempt = self._attempt
         timeout = attempt.job.timeout
         ending = Supervision(
             self._around,
             process,
-            Tree(process.pid, markers(attempt), self._around.orphans, pipe=pipe_of(process)),
+            tree,
             self.stop,
             output=attempt.output,
             deadline=None if timeout is None else self._around.clock.monotonic() + timeout.total_seconds(),
@@ -107,12 +108,29 @@ def pipe_of(process: subprocess.Popen[bytes]) -> int:
     return 0 if process.stdout is None else os.fstat(process.stdout.fileno()).st_ino
 
 
-def abandon(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that cannot be watched, and its group with it."""
+def abandon(process: subprocess.Popen[bytes], tree: Tree, around: Surroundings, wake: Wake) -> None:
+    """Kill a process that cannot be watched, and its tree with it."""
+    if process.stdout is not None:
+        process.stdout.close()  # first: there may be no descriptor to look for the tree with
+    if process.returncode is not None:
+        return
+    clock = around.clock
+    try:
+        ladder = Ladder(tree, clock.monotonic(), monotonic=clock.monotonic, warn=around.warn)
+        pause = ladder.step()
+        _kill_group(process)  # takes no descriptor
+        while pause is not None:
+            clock.wait(wake, pause)
+            pause = ladder.step()
+    except Exception as error:
+        around.warn(f"executor failed: {type(error).__name__}: {error}")
+        _kill_group(process)
+    process.wait()
+    tree.reap()
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
     try:
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+    except (ProcessLookupError, PermissionError):
+        return

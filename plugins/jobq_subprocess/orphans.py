@@ -55,18 +55,24 @@ class Orphans:
                 self._known.update(member.identity for member in members)
 
     def none(self) -> bool:
-        """Whether this process has adopted nobody who lives (or has a child that is not of this package)."""
-        if not self.pids():
-            return True
-        self.reap()
-        return not self.pids()
+        """Whether it is certain that this process has adopted nobody who lives (and has no child of others)."""
+        try:
+            if not self.pids():
+                return True
+            self.reap()
+            return not self.pids()
+        except OSError:
+            return False
 
     def reap(self) -> None:
-        """Reap adopted processes of attempts that have died."""
+        """Reap adopted processes of attempts that have died, or leave it for later where they cannot be seen."""
         if not self.adopting:
             return
         with self._lock:
-            pids = self.pids()
+            try:
+                pids = self.pids()
+            except OSError:
+                return
             if not pids:
                 self._known.clear()
                 self._dead_since.clear()
@@ -87,11 +93,12 @@ class Orphans:
         return now - self._dead_since.setdefault(dead.identity, now) >= UNCLAIMED
 
     def pids(self) -> list[int]:
-        """The children of the first thread: what was adopted, and what others have started there."""
+        """The children of the first thread: what was adopted, and what others have started there.
+
+        Raises:
+            OSError: they cannot be looked at.
+        """
         if not self.adopting:
             return []
-        try:
-            with open(self._list, "rb") as file:
-                return [int(pid) for pid in file.read().split()]
-        except OSError:
-            return []
+        with open(self._list, "rb") as file:
+            return [int(pid) for pid in file.read().split()]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 RETURNED_FOR = timedelta(seconds=5)
 """How long a job that this machine had no room to start is handed back for."""
 
-_NO_ROOM = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+NO_ROOM = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 
 def of_status(status: int, *, command: bool, tail: str, finished: datetime | None) -> Outcome:
@@ -52,11 +52,18 @@ def of_start(error: Exception, job: Job) -> Outcome:
     """
     if not isinstance(error, OSError):
         return Outcome(kind=Kind.CANNOT_START, reason=f"cannot be started: {error}")
-    if error.errno in _NO_ROOM:
+    if error.errno in NO_ROOM:
         return no_room(error)
     if error.errno == errno.ETXTBSY:
         return Outcome(kind=Kind.FAILURE, reason=f"cannot be started: {error.strerror}")
     return Outcome(kind=Kind.CANNOT_START, reason=_why(error, job))
+
+
+def of_fault(error: Exception) -> Outcome:
+    """What kept an attempt from being watched: no room on this machine, or a fault of this package."""
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        return no_room(error)
+    return Outcome(kind=Kind.FAILURE, reason=f"executor failed: {type(error).__name__}: {error}")
 
 
 def no_room(error: Exception) -> Outcome:

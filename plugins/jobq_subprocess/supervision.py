@@ -127,6 +127,8 @@ class Supervision:
                             poll.unregister(descriptor)
                     elif descriptor == pidfd:
                         poll.unregister(descriptor)
+                        os.close(pidfd)  # what looks for leftovers may need it
+                        pidfd = -1
                         self._leader_has_ended()
                     else:
                         wake.clear()

@@ -33,8 +33,13 @@ class Threads:
         """
         with self._lock:
             if self._busy == len(self._threads):
-                thread = threading.Thread(target=self._loop, args=(Wake(),), name=self._name, daemon=True)
-                thread.start()
+                wake = Wake()
+                try:
+                    thread = threading.Thread(target=self._loop, args=(wake,), name=self._name, daemon=True)
+                    thread.start()
+                except BaseException:
+                    wake.close()
+                    raise
                 self._threads.append(thread)
             self._busy += 1
         self._work.put(work)

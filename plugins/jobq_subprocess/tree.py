@@ -13,6 +13,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from jobq import processes
+from jobq_subprocess.outcomes import NO_ROOM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -48,13 +49,22 @@ class Tree:
         self._known: set[tuple[int, int]] = set()  # one that is about to die has no environment any more
 
     def left(self) -> bool:
-        """Whether anything lives of it, asked after the leader's end; costs next to nothing where nothing does."""
+        """Whether anything may live of it, asked after the leader's end; costs next to nothing where nothing does."""
         if self._orphans.adopting and self._orphans.none():
             return False
-        return bool(self.members())
+        try:
+            return bool(self.members())
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            return True
 
     def members(self) -> list[Process]:
-        """Every living process of it, the leader first, but for the spared."""
+        """Every living process of it, the leader first, but for the spared.
+
+        Raises:
+            OSError: they cannot be looked for.
+        """
         if not processes.visible():
             return []
         everyone = {found.pid: found for found in processes.all_processes()}
@@ -114,8 +124,13 @@ class Ladder:
 
     def step(self) -> float | None:
         """Signal what has to be signalled now; seconds until the next step is due, or None: nothing is left."""
-        # Asked twice: of a process that came while others were looked at, the first look may see nothing
-        members = self._tree.members() or self._tree.members()
+        try:
+            # Asked twice: of a process that came while others were looked at, the first look may see nothing
+            members = self._tree.members() or self._tree.members()
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            return self._until_next(self._monotonic())
         self._tree.reap()
         now = self._monotonic()
         if now > self.kill_at + STUCK:
@@ -125,19 +140,27 @@ class Ladder:
         for member in members:
             if now >= self.kill_at:
                 self._send(member, signal.SIGKILL)
-            elif member.identity not in self._told:
+            elif member.identity not in self._told and self._send(member, signal.SIGTERM):
                 self._told.add(member.identity)
-                self._send(member, signal.SIGTERM)
                 self._send(member, signal.SIGCONT)  # a stopped process hears TERM only when it goes on
+        return self._until_next(now)
+
+    def _until_next(self, now: float) -> float:
         pause = self._pause
         self._pause = min(pause * 1.5, _LONGEST_PAUSE)
         return min(pause, self.kill_at - now) if now < self.kill_at else pause
 
-    def _send(self, member: Process, number: signal.Signals) -> None:
+    def _send(self, member: Process, number: signal.Signals) -> bool:
+        """False where it has not arrived and is worth another try."""
         try:
-            processes.send(member, number)
+            return processes.send(member, number)
         except PermissionError:
             self._foreign.add(member.identity)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            return False
+        return True
 
     def _give_up(self, members: list[Process]) -> list[Process]:
         if not self._stuck:

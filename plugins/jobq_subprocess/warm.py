@@ -59,6 +59,7 @@ class WarmChild:
         run: the attempt it has, or None.
         listened: its descriptors are being listened to.
         mute: it has closed its output, and so should not be given another job.
+        unclean: what its attempt has left behind could not be ended without it.
         jobs: how many attempts it has ended.
         unsent: what its socket did not take yet.
 
@@ -68,7 +69,7 @@ class WarmChild:
 
     def __init__(self, environment: dict[bytes, bytes], inherited: tuple[int, ...]) -> None:
         self.run: HandlerRun | None = None
-        self.listened = self.mute = False
+        self.listened = self.mute = self.unclean = False
         self.jobs = 0
         self.unsent = b""
         self.pidfd = -1

@@ -269,8 +269,18 @@ def test_a_process_that_cannot_be_watched_is_killed(lab, monkeypatch):
 
     monkeypatch.setattr("os.pidfd_open", fail)
     outcome = lab.run("sleep 1000")
+    assert outcome.kind is Kind.RELEASED
+    assert outcome.reason == "this machine could not start it: Too many open files"
+
+
+def test_a_fault_of_the_executor_is_a_failure(lab, monkeypatch):
+    def fail(self, wake):
+        raise ZeroDivisionError("a fault")
+
+    monkeypatch.setattr("jobq_subprocess.command.Supervision.run", fail)
+    outcome = lab.run("sleep 1000")
     assert outcome.kind is Kind.FAILURE
-    assert outcome.reason.startswith("executor failed: OSError")
+    assert outcome.reason == "executor failed: ZeroDivisionError: a fault"
 
 
 def test_a_system_without_pidfds(lab, monkeypatch):

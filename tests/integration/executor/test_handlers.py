@@ -1,5 +1,6 @@
 """Handlers: what they are given and may return, how they fail, and that none of it harms the next job."""
 
+import errno
 import json
 import os
 import signal
@@ -12,6 +13,8 @@ import pytest
 
 from jobq import processes
 from jobq.executor import Kind
+from jobq_subprocess.burial import Burial
+from jobq_subprocess.children import Children
 from jobq_subprocess.warm import WarmChild
 
 
@@ -148,6 +151,7 @@ def test_a_child_that_dies_idle_is_replaced(lab, gone, eventually):
         ("nan", "the handler's result is no JSON: Out of range float values are not JSON compliant"),
         ("loop", "the handler's result is no JSON: Circular reference detected"),
         ("deep", "the handler's result is no JSON: maximum recursion depth exceeded"),
+        ("nested", "the handler's result is nested deeper than 100"),
         ("surrogate", "the handler's result is no JSON: 'utf-8' codec can't encode"),
         ("big", "the handler's result has 900002 bytes of JSON; result-limit is 1000"),
     ],
@@ -234,6 +238,17 @@ def test_a_first_job_has_its_time_from_when_its_child_is_ready(lab):
 def test_one_that_is_quicker_than_its_timeout(lab):
     for _ in range(3):
         assert lab.handle("echo", 1, timeout=3600.0).result == 1
+
+
+def test_a_timeout_of_a_month(lab, monkeypatch):
+    told = []
+    object.__setattr__(lab.executor._around, "warn", told.append)
+    run = lab.start(handler="sleeps", timeout=30 * 86400.0)
+    run.printed(2)
+    assert lab.handle("echo", 1).result == 1
+    assert told == []
+    run.running.stop(timedelta())
+    assert run.outcome.kind is Kind.SIGNAL
 
 
 def test_a_stop(lab, gone):
@@ -366,6 +381,84 @@ def test_a_fault_of_the_executor_costs_attempts_only(lab, monkeypatch, gone):
     assert gone(child)
     assert told == ["executor failed: ZeroDivisionError: a fault"]
     assert lab.handle("echo", 1).result == 1
+
+
+def test_a_fault_that_comes_with_an_attempt_goes_with_it(lab, monkeypatch):
+    told = []
+    object.__setattr__(lab.executor._around, "warn", told.append)
+    until_deadline = Children._until_deadline
+
+    def fail(self):
+        if self._deadlines:
+            raise OverflowError("too long")
+        return until_deadline(self)
+
+    monkeypatch.setattr(Children, "_until_deadline", fail)
+    run = lab.start(handler="sleeps", timeout=3600.0)
+    assert run.outcome.kind is Kind.SIGNAL
+    assert lab.handle("echo", 1).result == 1
+    assert told == ["executor failed: OverflowError: too long"]
+
+
+def test_an_attempt_ends_once_when_a_fault_comes_before_its_child(lab, monkeypatch):
+    object.__setattr__(lab.executor._around, "warn", lambda told: None)
+    assert lab.handle("echo", 1).result == 1
+    waiting = []
+    faults = [ZeroDivisionError("a fault")]
+    hear = WarmChild.hear
+
+    def fail_once(self):
+        if faults:
+            waiting.append(lab.start(handler="echo", payload=2))
+            raise faults.pop()
+        return hear(self)
+
+    monkeypatch.setattr(WarmChild, "hear", fail_once)
+    assert lab.handle("echo", 1).result == 1
+    assert waiting[0].outcome.kind is Kind.RELEASED
+    assert lab.handle("echo", 3).result == 3
+    assert len(waiting[0].outcomes) == 1
+
+
+@pytest.mark.parametrize("how", ["plain", "daemon"])
+def test_a_fault_while_leftovers_are_ended_costs_the_child(lab, monkeypatch, gone, how):
+    def fail(*_args, **_options):
+        raise OSError(errno.EIO, "Input/output error")
+
+    told = []
+    object.__setattr__(lab.executor._around, "warn", told.append)
+    monkeypatch.setattr("jobq_subprocess.burial.Ladder", fail)
+    run = lab.start(handler="leaves", payload=how, grace=0.2)
+    outcome = run.outcome
+    assert outcome.kind is Kind.SUCCESS
+    assert all(gone(pid) for pid in outcome.result)
+    assert told == ["executor failed: OSError: [Errno 5] Input/output error"]
+    assert lab.handle("echo", 1).result == 1
+    assert lab.run("true").kind is Kind.SUCCESS
+
+
+def test_a_fault_of_a_burial_ends_its_attempt(lab, monkeypatch):
+    def fail(self, wake):
+        run(self, wake)
+        raise ZeroDivisionError("a fault")
+
+    told = []
+    object.__setattr__(lab.executor._around, "warn", told.append)
+    run = Burial.run
+    monkeypatch.setattr(Burial, "run", fail)
+    assert lab.handle("dies", 3).kind is Kind.FAILURE
+    assert told == ["executor failed: ZeroDivisionError: a fault"]
+    monkeypatch.undo()
+    assert lab.run("true").kind is Kind.SUCCESS
+
+
+@pytest.mark.parametrize(("name", "payload", "kind"), [("dies", 3, Kind.RELEASED), ("sleeps", None, Kind.TIMEOUT)])
+def test_a_child_whose_end_cannot_be_watched(lab, monkeypatch, name, payload, kind):
+    def fail(self, wake):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("jobq_subprocess.burial.Supervision.run", fail)
+    assert lab.handle(name, payload, timeout=0.5).kind is kind
 
 
 def test_a_child_ends_when_its_worker_is_gone(tmp_path, eventually, gone):

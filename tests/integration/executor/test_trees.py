@@ -1,5 +1,6 @@
 """A job is its process tree: whatever shape it has, nothing of it is left, and nothing else is touched."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -189,6 +190,39 @@ def test_what_takes_no_signal_from_us_is_told_of_and_left(lab, monkeypatch, even
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: gone(pid))
     assert told == [f"processes of a job do not end after KILL (pid {pid})"]
+
+
+def test_the_tree_of_what_cannot_be_watched_is_ended(lab, monkeypatch, eventually, gone):
+    pid_file = lab.home / "pid"
+    pidfd_open = os.pidfd_open
+    faults = [OSError(errno.EMFILE, "Too many open files")]
+
+    def fail_once(pid):
+        if faults:
+            eventually(pid_file.exists)
+            raise faults.pop()
+        return pidfd_open(pid)
+
+    monkeypatch.setattr("os.pidfd_open", fail_once)
+    outcome = lab.run("setsid sleep 1000 >/dev/null 2>&1 & echo $! > it; mv it pid; sleep 1000")
+    assert outcome.kind is Kind.RELEASED
+    assert gone(int(pid_file.read_text()))
+
+
+def test_what_is_left_over_is_ended_once_there_are_descriptors_again(lab, monkeypatch, gone):
+    listed = processes.all_processes
+    faults = [OSError(errno.EMFILE, "Too many open files") for _ in range(5)]
+
+    def fail_first():
+        if faults:
+            raise faults.pop()
+        return listed()
+
+    monkeypatch.setattr("jobq.processes.all_processes", fail_first)
+    run = lab.start("setsid sleep 1000 >/dev/null 2>&1 & echo $!; exit 7", grace=5)
+    assert run.outcome.exit_code == 7
+    assert faults == []
+    assert gone(*run.printed(1))
 
 
 def test_what_a_handler_leaves_behind_is_ended(lab, gone):

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from jobq.spec import MAX_DEPTH
 from jobq.testing import make_job
 from jobq_subprocess import child
 
@@ -31,6 +32,24 @@ def test_the_shortest_answer():
 
 def test_leftovers_are_told():
     assert json.loads(answer(lambda job, context: 1, leftovers=lambda: True)) == {"left": True, "result": 1}
+
+
+def test_a_result_may_be_nested_as_deep_as_any_json_of_a_job():
+    assert child.MAX_DEPTH == MAX_DEPTH
+
+    def nested(depth):
+        value = [{}, (), [1] * 200]
+        for _ in range(depth - 2):
+            value = (value,) if depth % 2 else {"in": value}
+        return value
+
+    for depth in (100, 99, 2):
+        assert "result" in json.loads(answer(lambda job, context, depth=depth: nested(depth), limit=10_000))
+    for depth in (101, 102, 300):
+        assert json.loads(answer(lambda job, context, depth=depth: nested(depth), limit=10_000)) == {
+            "failed": "the handler's result is nested deeper than 100",
+            "exception": None,
+        }
 
 
 def test_the_context():

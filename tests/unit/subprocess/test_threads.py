@@ -1,6 +1,9 @@
 """Threads are made when they are needed and kept."""
 
+import os
 import threading
+
+import pytest
 
 from jobq_subprocess.threads import Threads
 
@@ -38,3 +41,15 @@ def test_work_never_waits_for_other_work():
     threads.close(WITHIN)
     assert not barrier.broken
     assert not [thread for thread in threading.enumerate() if thread.name == "test"]
+
+
+def test_a_thread_that_cannot_be_started_costs_no_descriptor(monkeypatch):
+    def fail(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    threads = Threads("test")
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(RuntimeError):
+        threads.run(lambda wake: None)
+    assert os.listdir("/proc/self/fd") == before

@@ -1,5 +1,6 @@
 """Which processes belong to an attempt, on made-up tables of processes; and the two steps of their end."""
 
+import errno
 import os
 import signal
 
@@ -7,6 +8,7 @@ import pytest
 
 from jobq.processes import Process
 from jobq_subprocess import tree
+from jobq_subprocess.orphans import Orphans as RealOrphans
 
 ME = os.getpid()
 MARKERS = (b"JOBQ_WORKER=w", b"JOBQ_JOB_ID=j", b"JOBQ_RUN=1")
@@ -197,3 +199,61 @@ def test_what_belongs_to_another_user_is_left_in_the_end(monkeypatch):
     assert steps.step() is None
     assert len(told) == 1
     assert machine.sent == []
+
+
+NO_ROOM = [errno.EMFILE, errno.ENFILE, errno.ENOMEM]
+
+
+def failing_once(number, call):
+    """`call`, which raises the first time."""
+    faults = [OSError(number, os.strerror(number))]
+
+    def fail_once(*args):
+        if faults:
+            raise faults.pop()
+        return call(*args)
+
+    return fail_once
+
+
+@pytest.mark.parametrize("number", NO_ROOM)
+@pytest.mark.parametrize("name", ["all_processes", "send"])
+def test_where_there_is_no_descriptor_it_is_tried_again(monkeypatch, number, name):
+    machine = Machine(monkeypatch, {100: (ME, 100)})
+    monkeypatch.setattr(tree.processes, name, failing_once(number, getattr(tree.processes, name)))
+    _, steps = ladder(5.0)
+    assert steps.step() > 0
+    assert machine.sent == []
+    assert steps.step() > 0
+    assert machine.sent == [(100, signal.SIGTERM), (100, signal.SIGCONT)]
+    assert steps.step() is None
+
+
+@pytest.mark.parametrize("name", ["all_processes", "send"])
+def test_other_faults_are_raised(monkeypatch, name):
+    Machine(monkeypatch, {100: (ME, 100)})
+    monkeypatch.setattr(tree.processes, name, failing_once(errno.EIO, getattr(tree.processes, name)))
+    with pytest.raises(OSError, match="Input/output"):
+        ladder(5.0)[1].step()
+
+
+def test_what_cannot_be_looked_for_may_be_there(monkeypatch):
+    machine = Machine(monkeypatch, {})
+    found = tree.Tree(100, MARKERS, Orphans(adopting=False), pipe=77)
+    monkeypatch.setattr(tree.processes, "all_processes", failing_once(errno.EMFILE, machine.all))
+    assert found.left()
+    assert not found.left()
+    monkeypatch.setattr(tree.processes, "all_processes", failing_once(errno.EIO, machine.all))
+    with pytest.raises(OSError, match="Input/output"):
+        found.left()
+
+
+def test_adopted_processes_that_cannot_be_looked_at_may_be_there(tmp_path):
+    orphans = RealOrphans()
+    orphans.adopting, orphans._list = True, str(tmp_path / "children")
+    assert not orphans.none()
+    orphans.reap()
+    with pytest.raises(FileNotFoundError):
+        orphans.pids()
+    (tmp_path / "children").write_text("")
+    assert orphans.none()

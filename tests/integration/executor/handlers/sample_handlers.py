@@ -107,7 +107,10 @@ def result(job, context):
     deep = []
     for _ in range(100_000):
         deep = [deep]
-    return (values | {"loop": loop, "deep": deep})[job.payload]
+    nested = {}
+    for _ in range(100):
+        nested = {"in": nested}
+    return (values | {"loop": loop, "deep": deep, "nested": nested})[job.payload]
 
 
 async def awaits(job, context):
