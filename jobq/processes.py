@@ -7,7 +7,7 @@ False and nothing is found.
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
 import select
 import signal
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_GET_CHILD_SUBREAPER = 37
+
+
+_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,8 @@ def process(pid: int) -> Process | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             stat = file.read()
-    except OSError:
+    except OSError as error:
+        _unless_short(error)
         return None
     fields = stat[stat.rindex(b")") + 2 :].split()
     dead = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
@@ -109,7 +113,8 @@ def carries(pid: int, *markers: bytes) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return bool(markers) and set(markers) <= set(file.read().split(b"\0"))
-    except OSError:
+    except OSError as error:
+        _unless_short(error)
         return False
 
 
@@ -117,7 +122,8 @@ def writes_to(pid: int, pipe: int) -> bool:
     """Whether the process has the writing end of the pipe of this inode number (False where that cannot be seen)."""
     try:
         names = os.listdir(f"/proc/{pid}/fd")
-    except OSError:
+    except OSError as error:
+        _unless_short(error)
         return False
     return any(_is_writing_end(pid, name, f"pipe:[{pipe}]") for name in names)
 
@@ -212,14 +218,24 @@ def _others(wanted: Callable[[int], bool]) -> list[Process]:
 def _has_open(pid: int, file: tuple[int, int]) -> bool:
     """Whether the process has the file of this device and inode open for reading and writing."""
     try:
-        for name in os.listdir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(OSError):  # closed meanwhile
-                facts = os.stat(f"/proc/{pid}/fd/{name}")
-                if (facts.st_dev, facts.st_ino) == file and _mode(pid, name) == os.O_RDWR:
-                    return True
-    except OSError:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError as error:
+        _unless_short(error)
         return False
+    for name in names:
+        try:
+            facts = os.stat(f"/proc/{pid}/fd/{name}")
+            if (facts.st_dev, facts.st_ino) == file and _mode(pid, name) == os.O_RDWR:
+                return True
+        except OSError as error:  # closed meanwhile
+            _unless_short(error)
     return False
+
+
+def _unless_short(error: OSError) -> None:
+    """Raise `error` where it tells of this process and not of the one looked at: out of descriptors or memory."""
+    if error.errno in _SHORTAGES:
+        raise error
 
 
 def _mode(pid: int, descriptor: str) -> int:

@@ -203,9 +203,10 @@ class Access:
 
         A generation published by somebody else since holds what was in the journal, synced.
         """
-        from jobq_json.compaction import compact_locked
+        from jobq_json.compaction import compact_locked, only_one
 
-        compact_locked(self.directory, self._enter(manifest).view())
+        with only_one(self.directory) as alone:
+            compact_locked(self.directory, self._enter(manifest).view(), alone=alone)
         self._distrusted = 0
         self.forget()
         renewed = self.directory.current()

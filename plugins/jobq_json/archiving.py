@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 SEGMENT_SIZE = 64 << 20
 """A segment that is larger gets no more jobs."""
 
+MENDED = ".mended.jsonl"
+"""What the name of a copy ends in that mending made and that only the mending reads."""
+
 HEADER = seal(encode({"jobq": "done", "format": FORMAT})) + b"\n"
 
 
@@ -31,14 +35,15 @@ class ArchiveWriter:
     Args:
         directory: where it is.
         next_segment: the number of the next new segment.
+        alone: whether nobody else compacts; else all that is added goes to segments of its own.
 
     Attributes:
         segments: the oldest first; right once `finish` returned.
         next_segment: the number of the next new segment.
     """
 
-    def __init__(self, directory: Directory, next_segment: int) -> None:
-        self._directory = directory
+    def __init__(self, directory: Directory, next_segment: int, *, alone: bool) -> None:
+        self._directory, self._alone = directory, alone
         self.segments: list[Segment] = []
         self.next_segment = next_segment
         self._file: FileWriter | None = None
@@ -47,18 +52,20 @@ class ArchiveWriter:
     def keep(self, archive: Archive, gone: Mapping[str, Collection[int]]) -> None:
         """Keep what there is but for the lines at the offsets `gone`, by segment.
 
-        Where they are the first ones of a segment, its start moves forward; else it is written again under a new name.
+        Where they are the first ones of a segment, its start moves forward; else it is written again under a new name,
+        and so is a copy that mending made.
 
         Raises:
             StoreUnavailable: the system refused.
         """
         for name, segment in archive.segments.items():
-            if not gone.get(name):
+            copy = name.endswith(MENDED)
+            if not gone.get(name) and not copy:
                 self.segments.append(segment)
                 continue
             mapped = archive.mapped(name)
-            stretches = list(mapped.stretches(segment.start, segment.size, sorted(gone[name])))
-            if len(stretches) == 1 and stretches[0][1] == segment.size:
+            stretches = list(mapped.stretches(segment.start, segment.size, sorted(gone.get(name, ()))))
+            if not copy and len(stretches) == 1 and stretches[0][1] == segment.size:
                 self.segments.append(segment._replace(start=stretches[0][0]))
             elif stretches:
                 self._write_again(mapped, stretches)
@@ -114,16 +121,20 @@ class ArchiveWriter:
         self._moved[mapped.name] = self.segments[-1].file, shifts
 
     def _new(self) -> FileWriter:
-        name = f"done-{self.next_segment}.jsonl"
-        self.next_segment += 1
-        file = FileWriter(self._directory.create(name), self._directory.path / name)
+        descriptor = -1
+        while descriptor < 0:  # a name that is taken may be another process's
+            name = f"done-{self.next_segment}.jsonl"
+            self.next_segment += 1
+            with contextlib.suppress(FileExistsError):
+                descriptor = self._directory.create(name, again=False)
+        file = FileWriter(descriptor, self._directory.path / name)
         file.put(HEADER)
         self.segments.append(Segment(name, file.offset, file.offset))
         return file
 
     def _last(self) -> FileWriter | None:
-        """The last segment, cut to its size; None where it is full or there is none."""
-        last = self.segments[-1] if self.segments else None
+        """The last segment, cut to its size; None where it is full, there is none, or another process may write to it."""
+        last = self.segments[-1] if self.segments and self._alone else None
         if last is None or last.size >= SEGMENT_SIZE:
             return None
         path = self._directory.path / last.file

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from filelock import lock_descriptor
 
 from jobq import files
+from jobq.errors import StoreLocked
+from jobq_json import directory as directories
 from jobq_json.archiving import ArchiveWriter
 from jobq_json.directory import COMPACT_LOCK
 from jobq_json.lines import encode, parse, seal
@@ -46,6 +49,25 @@ def only_one(directory: Directory) -> Iterator[bool]:
         os.close(descriptor)
 
 
+@contextlib.contextmanager
+def nobody_else(directory: Directory) -> Iterator[None]:
+    """Hold the lock of the one process that compacts. Waits for it; never under the writers' lock, which comes second.
+
+    Raises:
+        StoreLocked: somebody held it for longer than `LOCK_LIMIT`.
+    """
+    limit = directories.LOCK_LIMIT
+    end = time.monotonic() + limit
+    while True:
+        with only_one(directory) as alone:
+            if alone:
+                yield
+                return
+        if time.monotonic() > end:
+            raise StoreLocked(f"another process has held {directory.path / COMPACT_LOCK} for {limit:g} s")
+        time.sleep(0.01)
+
+
 def compact(directory: Directory, view: View) -> bool:
     """Make a new generation of what `view` shows, unless somebody else is about it; whether it was made.
 
@@ -59,7 +81,7 @@ def compact(directory: Directory, view: View) -> bool:
         if current is None or current.generation != view.manifest.generation:  # somebody was faster
             return False
         view.refresh()
-        made = _Generation(directory, view, view.manifest.generation + 1)
+        made = _Generation(directory, view, alone=True)
         try:
             made.write()
             made.catch_up()
@@ -68,10 +90,10 @@ def compact(directory: Directory, view: View) -> bool:
                     made.discard()
                     return False
                 made.publish()
+                made.sweep()
         except BaseException:
             made.discard()
             raise
-        directory.sweep(made.manifest.files)
         return True
 
 
@@ -84,27 +106,28 @@ def give_back_memory() -> None:
         trim(0)
 
 
-def compact_locked(directory: Directory, view: View) -> None:
+def compact_locked(directory: Directory, view: View, *, alone: bool) -> None:
     """As `compact`, under the writers' lock, which the caller holds, and whether or not somebody else is about it.
 
-    For when the journal cannot be trusted with another record.
+    For when the journal cannot be trusted with another record. `alone`: the caller holds the lock of the one process
+    that compacts too. Without it no file is touched that the other process may touch, and nothing is swept.
     """
-    with only_one(directory) as alone:
-        generation = view.manifest.generation + (1 if alone else 2)  # 2: the other one's files have the name between
-        made = _Generation(directory, view, generation)
-        try:
-            made.write()
-            made.publish()
-        except BaseException:
-            made.discard()
-            raise
-        directory.sweep(made.manifest.files)
+    made = _Generation(directory, view, alone=alone)
+    try:
+        made.write()
+        made.publish()
+        if alone:
+            made.sweep()
+    except BaseException:
+        made.discard()
+        raise
 
 
 class _Generation:
     """A generation in the making."""
 
-    def __init__(self, directory: Directory, view: View, generation: int) -> None:
+    def __init__(self, directory: Directory, view: View, *, alone: bool) -> None:
+        generation = view.manifest.generation + (1 if alone else 2)  # 2: the other one's files have the name between
         self._directory, self._view, self._generation = directory, view, generation
         self._position = view.position
         self._seq = view.seq
@@ -112,7 +135,7 @@ class _Generation:
         self._journal_fd = -1
         self._prepared = ""
         self._synced = self._in_force = False
-        self._archive = ArchiveWriter(directory, view.manifest.next_segment)
+        self._archive = ArchiveWriter(directory, view.manifest.next_segment, alone=alone)
         self._run = RunWriter(
             directory,
             generation,
@@ -157,18 +180,25 @@ class _Generation:
 
     def catch_up(self) -> None:
         """Carry over what was written meanwhile, until little of it is left."""
-        while self._view.journal.size - self._position > _CATCH_UP:
-            self._carry_over()
+        while self._view.journal.size - self._position > _CATCH_UP and self._carry_over():
+            pass
         self._sync_journal()
 
     def publish(self) -> None:
         """Under the lock: carry over the rest, and put the new manifest in place."""
+        self._view.journal.tail()
         if self._carry_over() or not self._synced:
             self._sync_journal()
         self._directory.put_in_force(self._prepared)
         self._in_force = True
         self._close()
         self._directory.sync()
+
+    def sweep(self) -> None:
+        """Under the lock: remove what is of no generation, or of a former one."""
+        current = self._directory.current()
+        if current is not None and current.generation == self._generation:
+            self._directory.sweep(current.files)
 
     def discard(self) -> None:
         """Remove what was made, as far as that is possible. What it leaves is swept by the next compaction."""

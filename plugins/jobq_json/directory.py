@@ -103,8 +103,7 @@ class Directory:
             StoreLocked: somebody held it for longer than `LOCK_LIMIT`.
             StoreUnavailable: the system refused.
         """
-        if self._lock_fd < 0:
-            self._open_for_writing()
+        self.open_for_writing()
         self._acquire()
         try:
             yield
@@ -155,19 +154,21 @@ class Directory:
 
     def prepare(self, new: Manifest) -> str:
         """Write a manifest beside the one in force, synced; the file's name."""
-        name = f".{NAME}.{os.getpid()}.new"
+        name = f".{NAME}.{os.getpid()}.{new.generation}.new"
         self.write(name, [new.dump()])
         return name
 
-    def create(self, name: str) -> int:
+    def create(self, name: str, *, again: bool = True) -> int:
         """A descriptor to append to a new file through. What was left under its name is removed, not written to.
 
         Raises:
             StoreUnavailable: the system refused.
+            FileExistsError: there is one of that name, and it is not to be made `again`.
         """
         try:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(self.path / name)
+                if again:
+                    os.unlink(self.path / name)
         except OSError as error:
             raise files.unavailable(error, self.path / name) from None
         return files.open_private(self.path / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
@@ -248,7 +249,15 @@ class Directory:
                 _refuse_network(self.path)
             self._checked = True
 
-    def _open_for_writing(self) -> None:
+    def open_for_writing(self) -> None:
+        """Make the directory where there is none, and open its lock.
+
+        Raises:
+            StoreUnavailable: the system refused.
+            NotSupported: the directory lies on a network file system.
+        """
+        if self._lock_fd >= 0:
+            return
         files.private_directory(self.path)
         self._check()
         try:

@@ -57,8 +57,8 @@ class Journal:
     def read(self, position: int) -> Iterator[tuple[bytes, int]]:
         """The lines from a position on (without line feeds), each with the position behind it.
 
-        A last line without line feed is among them if it is whole. The header, at position 0, is checked and left
-        out.
+        What stands behind the last line feed is not among them, be it whole: its writer may yet fail and cut it off.
+        The header, at position 0, is checked and left out.
         """
         left = b""
         start = position
@@ -74,9 +74,7 @@ class Journal:
                     yield line, start + offset
             start += offset
             left = data[offset:]
-        if left and start > 0 and sound(left):
-            yield left, start + len(left)
-        elif start == 0:
+        if start == 0:
             check_header(left, "journal", self.path.name)
 
     def tail(self) -> None:

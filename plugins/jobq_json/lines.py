@@ -16,6 +16,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
+from jobq.errors import StoreUnreadable
 from jobq.job import Job
 from jobq.times import format_time
 
@@ -65,13 +66,18 @@ def parse(line: bytes, *, checked: bool = False) -> dict[str, Any] | None:
     """The object of a line, without its checksum; None where the line is damaged or holds no object.
 
     `checked`: the checksum was found right before.
+
+    Raises:
+        StoreUnreadable: it is what was written, but more than can be read here: too deep, or with too long a number.
     """
     if not checked and not sound(line):
         return None
     try:
         record, end = _scan(line.decode("ascii"), 0)
-    except (StopIteration, ValueError, RecursionError):
+    except (StopIteration, json.JSONDecodeError, UnicodeDecodeError):
         return None
+    except (RecursionError, ValueError) as error:
+        raise StoreUnreadable(f"a record is sound, but cannot be read here: {error}") from None
     if not isinstance(record, dict) or end != len(line):
         return None
     record.pop("crc", None)
@@ -113,7 +119,11 @@ def head_of(line: bytes) -> Head | None:
 
 
 def job_of(line: bytes, *, checked: bool = False) -> Job | None:
-    """The job of a line; None where the line is damaged or holds no job. `checked`: as in `parse`."""
+    """The job of a line; None where the line is damaged or holds no job. `checked`: as in `parse`.
+
+    Raises:
+        StoreUnreadable: as `parse` does.
+    """
     record = parse(line, checked=checked)
     if record is None:
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jobq.errors import NewerFormat, StoreError, StoreUnreadable
 from jobq_json import manifest as manifests
 from jobq_json.checking import examine
-from jobq_json.compaction import compact_locked
+from jobq_json.compaction import compact_locked, nobody_else
 from jobq_json.directory import check_header
 from jobq_json.journal import Journal
 from jobq_json.lines import parse
@@ -34,7 +34,8 @@ def repair(directory: Directory, *, warn: Callable[[str], None]) -> list[str]:
         StoreError: a newer jobq wrote it, or the system refused.
     """
     done: list[str] = []
-    with directory.held():
+    directory.open_for_writing()
+    with nobody_else(directory), directory.held():
         current: Manifest | None = None
         try:
             current = directory.current()
@@ -56,7 +57,7 @@ def repair(directory: Directory, *, warn: Callable[[str], None]) -> list[str]:
                 view.counts[queue][state] = number
             if view.damaged_lines:
                 done.append(f"{len(view.damaged_lines)} damaged records were set aside in a file of their own")
-            compact_locked(directory, view)
+            compact_locked(directory, view, alone=True)
         view.journal.close()
     return done
 
@@ -110,6 +111,8 @@ def _complete(directory: Directory, generation: int) -> tuple[Manifest, tuple[in
             return (first, (0, 0)) if generation == 1 and size == first.size else None
         before, position = record["from"]
         found = replace(manifests.from_record(record), size=size)
+        if found.generation != generation:
+            return None
         next(iter(Journal(directory, found).read(0)), None)
         for segment in found.archive:
             if os.path.getsize(directory.path / segment.file) < segment.size:

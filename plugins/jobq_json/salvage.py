@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobq.errors import StoreError
-from jobq.files import replace as replace_file
-from jobq_json.archiving import HEADER
+from jobq_json.archiving import HEADER, MENDED
 from jobq_json.directory import check_header
 from jobq_json.journal import Journal
 from jobq_json.kept import of_line
@@ -27,8 +26,29 @@ if TYPE_CHECKING:
 _NUMBERED = re.compile(r"(jobs|journal|done)-(\d+)\.jsonl")
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Mended(Manifest):
+    """What is left of a generation, some of it perhaps in copies; the files themselves stay as they are.
+
+    Attributes:
+        run: the sorted run, or its copy.
+        log: the journal, or its copy.
+    """
+
+    run: str
+    log: str
+
+    @property
+    def jobs_file(self) -> str:
+        return self.run
+
+    @property
+    def journal_file(self) -> str:
+        return self.log
+
+
 def salvaged(directory: Directory, known: Manifest | None, warn: Callable[[str], None]) -> View:
-    """A view of what is left, in memory only; the caller makes a generation of it.
+    """A view of what is left, in memory and in copies; the caller makes a generation of it, which sweeps the copies.
 
     Args:
         directory: the store's, locked.
@@ -48,34 +68,52 @@ def salvaged(directory: Directory, known: Manifest | None, warn: Callable[[str],
     segments = []
     for name in names:
         if directory.has(name):
-            size = _mended(directory, name, "done", HEADER)
-            segments.append(Segment(name, min(size, starts.get(name, len(HEADER))), size))
-    size = _mended(directory, base.jobs_file, "jobs", run_header(generation))
-    _mended(directory, base.journal_file, "journal", journal_header(generation, base.seq))
-    sections, seq = _sections(Mapped(directory, base.jobs_file, "jobs", size))
+            file, size, moved = _mended(directory, name, "done", HEADER)
+            segments.append(Segment(file, min(size, max(starts.get(name, 0) + moved, len(HEADER))), size))
+    run, size, _ = _mended(directory, base.jobs_file, "jobs", run_header(generation))
+    log, _, _ = _mended(directory, base.journal_file, "journal", journal_header(generation, base.seq))
+    sections, seq = _sections(Mapped(directory, run, "jobs", size))
     counts: dict[str, Counter[str]] = {}
     for section in sections:
         counts.setdefault(section.lane.queue, Counter())[section.state] += section.lines
-    found = replace(
-        base, size=size, archive=tuple(segments), sections=tuple(sections), counts=counts, seq=max(base.seq, seq)
+    found = _Mended(
+        generation=generation,
+        written=base.written,
+        seq=max(base.seq, seq),
+        counts=counts,
+        paused=base.paused,
+        size=size,
+        archive=tuple(segments),
+        next_segment=base.next_segment,
+        damaged=base.damaged,
+        damaged_files=base.damaged_files,
+        sections=tuple(sections),
+        run=run,
+        log=log,
     )
     view = View(directory, found, Journal(directory, found), warn)
-    for name, end in ((base.jobs_file, size), *((segment.file, segment.size) for segment in segments)):
+    for name, end in ((run, size), *((segment.file, segment.size) for segment in segments)):
         if rest := directory.content(name)[end:]:
             view.note_damage(name, end, rest)
     return view
 
 
-def _mended(directory: Directory, name: str, kind: str, header: bytes) -> int:
-    """Give a file its header where that is missing or damaged; the size up to the end of its last whole line."""
+def _mended(directory: Directory, name: str, kind: str, header: bytes) -> tuple[str, int, int]:
+    """The file, or, where its header is missing or damaged, a copy that has one.
+
+    Returns:
+        Its name, its size up to the end of its last whole line, and how much further back its lines are.
+    """
     data = directory.content(name) if directory.has(name) else b""
     first, _, rest = data.partition(b"\n")
     try:
         check_header(first, kind, name)
     except StoreError:
-        data = header + rest
-        replace_file(directory.path / name, data, durable=True)
-    return data.rfind(b"\n") + 1
+        before, data = len(data), header + rest
+        name = name.removesuffix(".jsonl") + MENDED
+        directory.write(name, [data])
+        return name, data.rfind(b"\n") + 1, len(data) - before
+    return name, data.rfind(b"\n") + 1, 0
 
 
 def _sections(run: Mapped) -> tuple[list[Section], int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from jobq.errors import HIDDEN, InvalidInput
 from jobq.job import Change, State
 from jobq.lifecycle import claimed, settled
 from jobq.store import Claim, Claimed
@@ -41,10 +42,13 @@ def claim(
 
     Returns:
         The answer of the store, the record ("" where nothing changed), and whether others should be woken.
+
+    Raises:
+        InvalidInput: an end cannot be written; the view is to be dropped.
     """
     refused: list[Claim] = []
     cancelled: list[Claim] = []
-    changes: list[list[Any]] = []
+    changes: list[str] = []
     ring = False
     for item in ended:
         kept = view.delta.get(item.claim.job.id)
@@ -57,8 +61,8 @@ def claim(
             change = settled(kept.job, change)
             if change is not item.change:
                 cancelled.append(item.claim)
+        changes.append(_end(kept.id, change))
         view.change(kept, None, change, now)
-        changes.append(_entry(kept.id, change, None))
         ring = ring or change.fields["state"] is not State.COMPLETED
     written = format_time(now)
     claims: list[Claim] = []
@@ -71,8 +75,8 @@ def claim(
     answer = Claimed(claims, refused, cancelled)
     if not changes and not claims:
         return answer, "", False
-    record = {"op": "claim", "worker": worker.id, "at": written, "ended": changes, "claims": taken}
-    return answer, encode(record), ring
+    head = f'"op":"claim","worker":{encode(worker.id)},"at":"{written}"'
+    return answer, f'{{{head},"ended":[{",".join(changes)}],"claims":{encode(taken)}}}', ring
 
 
 def change(view: View, kept: Kept, place: Place, new: Change, *, now: datetime) -> tuple[Job, str]:
@@ -107,6 +111,14 @@ def _recorded(view: View, item: Ended) -> bool:
     """Whether this very end is recorded already."""
     found = view.locate((item.claim.job.id,)).get(item.claim.job.id)
     return found is not None and item.change.run is not None and item.change.run in found[0].job.history
+
+
+def _end(job_id: str, new: Change) -> str:
+    """The text of an end's entry; each is written by itself, so that it is known which of them cannot be."""
+    try:
+        return encode(_entry(job_id, new, None))
+    except (RecursionError, ValueError, TypeError) as error:
+        raise InvalidInput("result", HIDDEN, f"of job {job_id} cannot be written as JSON ({error})") from None
 
 
 def _entry(job_id: str, new: Change, place: Place) -> list[Any]:

@@ -1,5 +1,6 @@
 """Processes as /proc shows them, and signals that hit nobody else."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -141,3 +142,15 @@ def test_everything_found_is_killed_until_nothing_is_found(start, marker):
 def test_what_cannot_be_killed_is_answered(start):
     former = replace(processes.process(start().pid), start_time=1)
     assert processes.kill_all(lambda: [former], seconds=0.05) == [former]
+
+
+@pytest.mark.parametrize(
+    "look", [lambda: processes.process(1), lambda: processes.carries(1, b"A=1"), lambda: processes.carriers(b"A=1")]
+)
+def test_out_of_descriptors_is_not_taken_for_nothing_there(monkeypatch, look):
+    def full(*args, **kwargs):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("builtins.open", full)
+    with pytest.raises(OSError, match="Too many open files"):
+        look()

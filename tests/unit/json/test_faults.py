@@ -1,17 +1,19 @@
 """A disk that fails: nothing is acknowledged that is not there, nothing is lost that was acknowledged."""
 
+import contextlib
 import errno
 import os
 
 import pytest
 
 from jobq import files, lifecycle
-from jobq.errors import StoreUnavailable
+from jobq.errors import InvalidInput, StoreLocked, StoreUnavailable
 from jobq.executor import Kind, Outcome
 from jobq.job import State
-from jobq.store import Ended, Wanted
+from jobq.store import Ended, Query, Wanted
 from jobq.testing import START, make_info
-from jobq_json import access, journal
+from jobq_json import access, compaction, directory, journal
+from jobq_json.archiving import ArchiveWriter
 
 
 def names(kit):
@@ -169,3 +171,131 @@ def test_a_compaction_that_fails_by_itself_fails_no_operation(kit, monkeypatch, 
     kit.add(store, "two")
     assert any("could not be compacted" in sentence for sentence in kit.warned)
     assert names(kit) == ["one", "two"]
+
+
+def fail_beside(kit, failing, store):
+    """A sync of another process fails while somebody compacts: it publishes a generation all the same."""
+    failing({0})
+    kit.add(store, "acknowledged")
+    failing(set())
+
+
+def test_a_generation_published_right_after_a_compaction_is_not_swept(kit, monkeypatch, failing):
+    store, other = kit.open(), kit.open()
+    kit.add(store, "one", "two")
+    real = directory.Directory.held
+    due = [store.access.directory]
+
+    @contextlib.contextmanager
+    def held(self):
+        with real(self):
+            yield
+        if self in due:
+            due.clear()
+            fail_beside(kit, failing, other)
+
+    kit.jobs(store)
+    monkeypatch.setattr(directory.Directory, "held", held)
+    kit.compact(store)
+    assert not due
+    assert names(kit) == ["one", "two", "acknowledged"]
+    kit.add(store, "three")
+    kit.compact(store)
+    assert len(list(kit.queue.glob("jobs-*"))) == 1
+    assert names(kit) == ["one", "two", "acknowledged", "three"]
+
+
+@pytest.mark.parametrize("moment", ["append", "_last", "finish"])
+@pytest.mark.parametrize("archive", [True, False])
+def test_two_compactions_write_to_no_file_of_each_other(kit, monkeypatch, failing, archive, moment):
+    store, other = kit.open(), kit.open()
+    kit.add(store, *(f"old-{number}" for number in range(3)))
+    kit.work(store, limit=3)
+    if archive:
+        kit.compact(store)
+    kit.add(store, *(f"new-{number}" for number in range(5)))
+    kit.work(store, limit=5)
+    kit.jobs(other)
+    real = getattr(ArchiveWriter, moment)
+    seen = {}
+
+    def interrupted(self, *arguments):
+        monkeypatch.setattr(ArchiveWriter, moment, real)
+        kit.add(other, "later")
+        kit.work(other)
+        fail_beside(kit, failing, other)
+        result = real(self, *arguments)
+        seen["jobs"] = kit.jobs(kit.open())
+        seen["open"] = kit.open().find(Query())
+        return result
+
+    monkeypatch.setattr(ArchiveWriter, moment, interrupted)
+    assert not store.access.compact()
+    assert len(seen["jobs"]) == 10
+    assert list(seen["open"]) == seen["jobs"]
+    assert names(kit) == [job.id for job in seen["jobs"]]
+    kit.compact(store)
+    assert names(kit) == [job.id for job in seen["jobs"]]
+    assert len(list(kit.queue.glob("jobs-*"))) == 1
+
+
+def test_mending_waits_for_a_compaction_but_not_for_ever(kit, monkeypatch):
+    store = kit.open()
+    kit.add(store, "one")
+    monkeypatch.setattr(directory, "LOCK_LIMIT", 0.05)
+    with compaction.only_one(store.access.directory) as alone:
+        assert alone
+        with pytest.raises(StoreLocked, match="compact"):
+            kit.open().repair()
+    assert kit.open().repair() == []
+
+
+def test_a_large_torn_tail_does_not_hold_up_a_compaction(kit, monkeypatch):
+    store = kit.open()
+    kit.add(store, "one")
+    kit.jobs(store)
+    with kit.file("journal").open("ab") as file:
+        file.write(b'{"op":"add","sizes":[' + b"1," * compaction._CATCH_UP)
+    real, calls = compaction._Generation._carry_over, iter(range(5))
+
+    def carry_over(self):
+        next(calls)
+        return real(self)
+
+    monkeypatch.setattr(compaction._Generation, "_carry_over", carry_over)
+    kit.compact(store)
+    assert names(kit) == ["one"]
+
+
+def test_a_record_without_its_line_feed_is_carried_over(kit):
+    store = kit.open()
+    kit.add(store, "one")
+    kit.add(store, "two")
+    path = kit.file("journal")
+    kit.overwrite(path, path.read_bytes()[:-1])
+    kit.compact(kit.open())
+    assert names(kit) == ["one", "two"]
+
+
+def test_an_end_that_cannot_be_written_is_named_and_stops_no_other(kit):
+    store = kit.open()
+    kit.add(store, "one", "two")
+    presence = store.join(make_info())
+    claims = store.claim(presence, wanted=Wanted(), limit=2, now=START).claims
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    size = kit.file("journal").stat().st_size
+    for result in (deep, object(), float("nan")):
+        outcomes = [Outcome(kind=Kind.SUCCESS, result=value, finished=START) for value in (1, result)]
+        ends = [
+            Ended(claim, lifecycle.after(claim, outcome, now=START, delay=lambda *_: None))
+            for claim, outcome in zip(claims, outcomes, strict=True)
+        ]
+        with pytest.raises(InvalidInput, match="job two "):
+            store.finish(presence, ends, now=START)
+    assert kit.file("journal").stat().st_size == size
+    assert store.finish(presence, ends[:1], now=START) == []
+    assert kit.open().get("one").state is State.COMPLETED
+    assert kit.open().get("two").state is State.PROCESSING
+    presence.close()

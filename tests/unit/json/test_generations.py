@@ -291,6 +291,32 @@ def test_what_can_still_be_read_is_taken_out_of_damaged_files(kit, kind, hurt, w
     assert len(ids(kit)) == len(after) + 1
 
 
+@pytest.mark.parametrize("hurt", [behead, Path.unlink])
+@pytest.mark.parametrize("kind", ["jobs", "journal", "done"])
+def test_a_mending_that_fails_touches_nothing(kit, monkeypatch, kind, hurt):
+    store = kit.open()
+    finish(kit, store, "done-1", "done-2", now=START)
+    kit.add(store, "jobs-1")
+    kit.compact(store)
+    kit.add(store, "journal-1")
+    before = set(ids(kit, store))
+    store.close()
+    hurt(kit.file(kind))
+    files = {path.name: path.read_bytes() for path in kit.queue.glob("*.json*")}
+    with monkeypatch.context() as patched:
+        patched.setattr(compaction._Generation, "publish", _refuse)
+        for _ in range(2):
+            with pytest.raises(AssertionError):
+                kit.open().repair()
+    for name in (*files, "jobs-2.jsonl", "journal-2.jsonl", "done-1.jsonl"):
+        assert (kit.queue / name).exists() == (name in files)
+    assert {name: (kit.queue / name).read_bytes() for name in files} == files
+    kit.open().repair()
+    assert set(ids(kit)) == (before if hurt is behead else {name for name in before if not name.startswith(kind)})
+    assert not list(kit.queue.glob("*.mended.*"))
+    assert kit.open().check() == []
+
+
 @pytest.mark.parametrize("kind", ["jobs", "journal", "done"])
 def test_damaged_records_are_set_aside_and_counted(kit, kind):
     store = kit.open()
