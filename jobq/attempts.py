@@ -9,9 +9,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from jobq.executor import Attempt, Kind, Outcome
+from jobq.members import RunningJob
 from jobq.output import Capture
-from jobq.spec import MAX_DEPTH, is_too_deep
-from jobq.store import ALONE_LOSSES, RunningJob
+from jobq.store import ALONE_LOSSES
+from jobq.strictjson import MAX_DEPTH, is_too_deep
 from jobq.times import MAX_DURATION
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jobq.job import Job
+    from jobq.members import WorkerInfo
     from jobq.output import Capture
-    from jobq.store import WorkerInfo
 
 
 class Kind(StrEnum):

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from jobq import processes
 from jobq.executor import Recovered
 from jobq.files import open_private, private_directory, replace, unavailable
-from jobq.store import Presence, WorkerInfo
+from jobq.members import Presence, WorkerInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from jobq.app import App
+    from jobq.members import WorkerInfo
     from jobq.recovery import HeldUp
-    from jobq.store import Counts, NewJob, WorkerInfo
+    from jobq.store import Counts, NewJob
 
 WAIT_INTERVAL = 0.05
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from jobq.app import App
     from jobq.job import Job
-    from jobq.store import Claim, WorkerInfo
+    from jobq.members import WorkerInfo
+    from jobq.store import Claim
 
 FIRST_PAUSE, LAST_PAUSE = 1.0, 30.0
 

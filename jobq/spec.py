@@ -6,7 +6,6 @@ This is the one edge where job fields are checked; inside, nothing checks them a
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from datetime import datetime, timedelta
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jobq.errors import HIDDEN, InvalidInput
 from jobq.job import Job, new_id
 from jobq.store import NewJob
+from jobq.strictjson import check_json, is_encodable
 from jobq.times import ceil_ms, parse_instant, to_duration
 
 if TYPE_CHECKING:
@@ -26,32 +26,7 @@ if TYPE_CHECKING:
 ID = r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}"
 QUEUE = r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,63}"
 NAME = r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,127}"
-MAX_DEPTH = 100
 META_LIMIT = 4096
-
-
-def loads(text: str | bytes) -> Any:
-    """Parse JSON as RFC 8259 has it: no duplicate keys, NaN, infinities, lone surrogates or NUL, nothing too deep.
-
-    Raises:
-        InvalidInput: it is none; the message says where.
-    """
-    try:
-        value = json.loads(
-            text.decode("utf-8") if isinstance(text, bytes) else text,
-            object_pairs_hook=_unique,
-            parse_constant=_constant,
-        )
-    except json.JSONDecodeError as error:
-        raise InvalidInput("", _excerpt(text), f"is no JSON: {error.msg} at character {error.pos + 1}") from None
-    except UnicodeDecodeError as error:
-        raise InvalidInput("", _excerpt(text), f"is no UTF-8 (byte {error.start + 1})") from None
-    except RecursionError:
-        raise InvalidInput("", _excerpt(text), f"is nested deeper than {MAX_DEPTH}") from None
-    except ValueError:  # an integer of thousands of digits
-        raise InvalidInput("", _excerpt(text), "holds an integer beyond 2^63") from None
-    check_json("", value)
-    return value
 
 
 def checked_queue(name: object) -> str:
@@ -62,47 +37,6 @@ def checked_queue(name: object) -> str:
     """
     queue: str = _FIELDS["queue"]("queue", name)
     return queue
-
-
-def check_json(field: str, value: object, depth: int = 0) -> None:
-    """Check that a value is JSON that every reader understands alike.
-
-    Raises:
-        InvalidInput: a type JSON has not, a number or text that others would misread, or nested too deep.
-    """
-    if isinstance(value, str):
-        if "\0" in value or not _encodable(value):
-            raise InvalidInput(field, value, "must not hold NUL or lone surrogates")
-    elif value is None or isinstance(value, bool):
-        return
-    elif isinstance(value, int):
-        if not -(2**63) <= value < 2**63:
-            raise InvalidInput(field, value, "is an integer beyond 2^63")
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise InvalidInput(field, value, "is no finite number")
-    elif depth >= MAX_DEPTH:
-        raise InvalidInput(field, "…", f"is nested deeper than {MAX_DEPTH}")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise InvalidInput(field, key, "must be text: the keys of JSON objects are")
-            check_json(field or key, key, depth + 1)
-            check_json(field or key, item, depth + 1)
-    elif isinstance(value, list):
-        for item in value:
-            check_json(field, item, depth + 1)
-    else:
-        raise InvalidInput(field, value, "must be JSON: objects, lists, text, numbers, true, false, null")
-
-
-def is_too_deep(value: object, left: int = MAX_DEPTH) -> bool:
-    """Whether JSON values are nested deeper than `left`: beyond that, whether they can be read depends on the reader."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if not isinstance(value, (list, tuple)):
-        return False
-    return left == 0 or any(is_too_deep(item, left - 1) for item in value)
 
 
 def new_job(
@@ -144,7 +78,7 @@ def new_job(
             directory or os.sep, values.get("cwd") or ""
         )  # join drops an absolute cwd's prefix
         values["cwd"] = os.path.normpath(values["cwd"])
-        if not _encodable(values["cwd"]):
+        if not is_encodable(values["cwd"]):
             raise InvalidInput(
                 "cwd", values["cwd"], "has a name that is no UTF-8, in which jobs are kept; name another"
             )
@@ -325,29 +259,3 @@ def _meant(word: str, words: Collection[str]) -> str:
 
     near = difflib.get_close_matches(word, words, n=2)
     return f"; did you mean {' or '.join(near)}?" if near else ""
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise InvalidInput(twice, found[twice], "comes twice in one object")
-    return found
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # a lone surrogate
-        return False
-    return True
-
-
-def _constant(name: str) -> Any:
-    raise InvalidInput("", name, "is no JSON number")
-
-
-def _excerpt(text: str | bytes) -> str:
-    shown = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else text
-    return shown if len(shown) <= 60 else shown[:59] + "…"

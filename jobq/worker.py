@@ -19,10 +19,11 @@ from jobq.draining import DRAIN, NOW, Draining
 from jobq.errors import InvalidInput
 from jobq.executor import Kind, Outcome
 from jobq.job import State, new_id
+from jobq.members import WorkerInfo
 from jobq.recovery import Recovery
 from jobq.retention import prune_by_settings
 from jobq.spec import checked_queue
-from jobq.store import ALONE_LOSSES, Claim, Ended, Wanted, WorkerInfo
+from jobq.store import ALONE_LOSSES, Claim, Ended, Wanted
 from jobq.trouble import StoreTrouble
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from jobq.app import App
     from jobq.clock import Random
     from jobq.job import Job
-    from jobq.store import Claimed, Presence
+    from jobq.members import Presence
+    from jobq.store import Claimed
 
 SOON = timedelta(hours=24)
 LOOK_SECONDS = 0.25

@@ -15,7 +15,8 @@ from jobq.clock import Wake
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from jobq.store import Counts, WorkerInfo
+    from jobq.members import WorkerInfo
+    from jobq.store import Counts
 
 WATCH_SECONDS = 1.0
 

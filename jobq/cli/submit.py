@@ -11,7 +11,7 @@ import click
 from jobq.cli.base import Command, Globals, command, read_input, show_json
 from jobq.cli.text import local_time
 from jobq.errors import HIDDEN, InvalidInput, JobqError
-from jobq.spec import loads
+from jobq.strictjson import loads
 from jobq.times import parse_at, parse_duration
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from jobq.job import Job
-    from jobq.store import WorkerInfo
+    from jobq.members import WorkerInfo
 
 
 @command("why", short_help="Say what a job is waiting for.")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from jobq.job import Job
-    from jobq.store import WorkerInfo
+    from jobq.members import WorkerInfo
     from jobq.worker import Summary, Worker
 
 _NONE = timedelta(0)

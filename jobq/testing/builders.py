@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from jobq import processes
 from jobq.job import Job, new_id
+from jobq.members import WorkerInfo
 from jobq.options import KERNEL_OPTIONS
 from jobq.providers import Context
 from jobq.settings import Settings
-from jobq.store import NewJob, WorkerInfo
+from jobq.store import NewJob
 from jobq.testing.clock import START, FakeClock
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from jobq.job import Job
-    from jobq.store import WorkerInfo
+    from jobq.members import WorkerInfo
 
 SUCCESS = Outcome(kind=Kind.SUCCESS, exit_code=0)
 TERMINATED = Outcome(kind=Kind.SIGNAL, reason="signal SIGTERM")

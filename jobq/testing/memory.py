@@ -16,19 +16,8 @@ from typing import TYPE_CHECKING
 from jobq import lifecycle
 from jobq.errors import DuplicateJob, JobChanged, JobNotFound
 from jobq.job import FINISHED, WAITING, Change, Job, State
-from jobq.store import (
-    ALONE_LOSSES,
-    Claim,
-    Claimed,
-    Counts,
-    Ended,
-    NewJob,
-    Presence,
-    Query,
-    Store,
-    Wanted,
-    WorkerInfo,
-)
+from jobq.members import Presence, WorkerInfo
+from jobq.store import ALONE_LOSSES, Claim, Claimed, Counts, Ended, NewJob, Query, Store, Wanted
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -9,7 +9,8 @@ import pytest
 
 from jobq import lifecycle
 from jobq.job import Change, State
-from jobq.store import ALONE_LOSSES, Claim, Ended, Presence, Store, Wanted
+from jobq.members import Presence
+from jobq.store import ALONE_LOSSES, Claim, Ended, Store, Wanted
 from jobq.testing.builders import make_info, make_job, new
 from jobq.testing.clock import START
 from jobq.testing.store_fixtures import (

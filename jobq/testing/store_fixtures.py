@@ -10,7 +10,8 @@ import pytest
 from jobq import lifecycle
 from jobq.executor import Kind, Outcome
 from jobq.job import State
-from jobq.store import Claim, Claimed, Ended, Presence, Store, Wanted
+from jobq.members import Presence
+from jobq.store import Claim, Claimed, Ended, Store, Wanted
 from jobq.testing.builders import make_info
 from jobq.testing.clock import START
 

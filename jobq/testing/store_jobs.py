@@ -10,7 +10,8 @@ import pytest
 from jobq import lifecycle
 from jobq.errors import DuplicateJob, JobChanged, JobNotFound
 from jobq.job import ENDED, HISTORY_LIMIT, Change, Job, Run, State
-from jobq.store import Presence, Query, Store
+from jobq.members import Presence
+from jobq.store import Query, Store
 from jobq.testing.builders import make_job, new
 from jobq.testing.clock import START
 from jobq.testing.store_fixtures import (

@@ -10,7 +10,8 @@ import pytest
 
 from jobq import lifecycle
 from jobq.job import Change, State
-from jobq.store import Claim, Presence, RunningJob, Store, Wanted
+from jobq.members import Presence, RunningJob
+from jobq.store import Claim, Store, Wanted
 from jobq.testing.builders import make_info, make_job, new
 from jobq.testing.clock import START
 from jobq.testing.store_fixtures import StoreFixtures, claim, finish, ids, into, later, release, success

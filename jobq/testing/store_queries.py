@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jobq.job import FINISHED, Change, State
-from jobq.store import Presence, Query, Store, Wanted
+from jobq.members import Presence
+from jobq.store import Query, Store, Wanted
 from jobq.testing.builders import make_job, new
 from jobq.testing.clock import START
 from jobq.testing.store_fixtures import (

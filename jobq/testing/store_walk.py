@@ -23,7 +23,8 @@ from jobq.testing.store_fixtures import ALL, StoreFixtures, failure, finish, ids
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jobq.store import Presence, Store
+    from jobq.members import Presence
+    from jobq.store import Store
 
 QUEUES = ("default", "mail", "a.b")
 HANDLERS = ("resize", "mail")

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from jobq.job import Change, Job
+    from jobq.members import Presence, WorkerInfo
     from jobq.providers import Context
     from jobq.settings import Settings
-    from jobq.store import Claim, Ended, NewJob, Presence, Query, Wanted, WorkerInfo
+    from jobq.store import Claim, Ended, NewJob, Query, Wanted
     from jobq_json.kept import Kept
     from jobq_json.view import Place, View
     from jobq_json.watch import Watch

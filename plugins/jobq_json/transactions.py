@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from jobq.job import Job
-    from jobq.store import Ended, Presence, Wanted
+    from jobq.members import Presence
+    from jobq.store import Ended, Wanted
     from jobq_json.kept import Kept
     from jobq_json.view import Place, View
 

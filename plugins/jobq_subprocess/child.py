@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 REASON_LIMIT = 1000
 MAX_DEPTH = 100
-"""As `jobq.spec.MAX_DEPTH`, which is not imported here."""
+"""As `jobq.strictjson.MAX_DEPTH`, which is not imported here."""
 LEFTOVER_TASKS_SECONDS = 1.0
 """How long tasks that an async handler left behind may take to be cancelled."""
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jobq.clock import Wake
+    from jobq.members import WorkerInfo
     from jobq.providers import Context
     from jobq.settings import Settings
-    from jobq.store import WorkerInfo
     from jobq_subprocess.children import Children
 
 CLOSE_SECONDS = 10.0

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from jobq.errors import InvalidInput
 from jobq.job import State
-from jobq.spec import MAX_DEPTH, META_LIMIT, check_json, loads, new_job
+from jobq.spec import META_LIMIT, new_job
+from jobq.strictjson import MAX_DEPTH, check_json, loads
 from jobq.testing import START, make_settings
 
 HANDLERS = ("resize", "mail.send")
 
 
-def made(spec, *, handlers=HANDLERS, directory="/work", **values):
+def made(spec, *, handlers=HANDLERS, directory="/srv", **values):
     settings = make_settings(values={name.replace("_", "-"): value for name, value in values.items()})
     return new_job(spec, settings, now=START, handlers=handlers, directory=directory)
 
@@ -34,7 +35,7 @@ class TestAccepted:
         assert new.generated
         assert (job.command, job.cwd, job.queue, job.priority, job.state) == (
             "make && make install",
-            "/work",
+            "/srv",
             "default",
             0,
             State.PENDING,
@@ -78,7 +79,7 @@ class TestAccepted:
         job = new.job
         assert not new.generated
         assert job.run_at == datetime(2030, 1, 1, tzinfo=UTC)
-        assert (job.timeout, job.cwd, job.env) == (timedelta(seconds=1.5), "/work/other", {"A": "", "B": "x=y"})
+        assert (job.timeout, job.cwd, job.env) == (timedelta(seconds=1.5), "/srv/other", {"A": "", "B": "x=y"})
         assert (job.tags, job.on_lost, job.no_retry_on) == (("a", "b"), "dead", (255,))
         assert job.retry_on == (1, "3-5", "timeout", "signal")
         assert job.meta == {"web.user": 1}

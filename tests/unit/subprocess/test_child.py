@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from jobq.spec import MAX_DEPTH
+from jobq.strictjson import MAX_DEPTH
 from jobq.testing import make_job
 from jobq_subprocess import child
 
