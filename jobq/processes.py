@@ -24,6 +24,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_GET_CHILD_SUBREAPER = 37
 
 
+EXEC_LOOKS, EXEC_PAUSE = 5, 0.001
+"""How often a process without an environment is looked at, and the seconds between: it may be starting a program."""
+
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
 _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
@@ -110,12 +114,36 @@ def all_processes() -> Iterator[Process]:
 
 def carries(pid: int, *markers: bytes) -> bool:
     """Whether the process was started with each `NAME=value` in its environment (False where unreadable)."""
+    return bool(markers) and set(markers) <= set(_environment(pid).split(b"\0"))
+
+
+def _environment(pid: int) -> bytes:
+    """What the process was started with, as it stands in its memory.
+
+    In the middle of an exec there is nothing to be read for a moment: then it is looked at again.
+    """
+    for _ in range(EXEC_LOOKS):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if (environment := file.read()) or not _may_be_starting(pid):
+                    return environment
+        except OSError as error:
+            _unless_short(error)
+            return b""
+        time.sleep(EXEC_PAUSE)
+    return b""
+
+
+def _may_be_starting(pid: int) -> bool:
+    """Whether it is a living process that has memory of its own: no thread of the kernel, no zombie."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return bool(markers) and set(markers) <= set(file.read().split(b"\0"))
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            stat = file.read()
     except OSError as error:
         _unless_short(error)
         return False
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    return fields[0] not in (b"Z", b"X") and not int(fields[6]) & _KERNEL_THREAD
 
 
 def writes_to(pid: int, pipe: int) -> bool:

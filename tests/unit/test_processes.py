@@ -154,3 +154,35 @@ def test_out_of_descriptors_is_not_taken_for_nothing_there(monkeypatch, look):
     monkeypatch.setattr("builtins.open", full)
     with pytest.raises(OSError, match="Too many open files"):
         look()
+
+
+def test_a_process_in_the_middle_of_an_exec_is_looked_at_again(monkeypatch):
+    """At that moment its environment reads as empty."""
+    read = iter([b"", b"", b"A=1\0B=2\0"])
+
+    class Environ:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+        def read(self):
+            return next(read)
+
+    real = open
+
+    def opened(path, *args, **kwargs):
+        return Environ() if str(path).endswith("environ") else real(path, *args, **kwargs)
+
+    monkeypatch.setattr("builtins.open", opened)
+    assert processes.carries(os.getpid(), b"A=1")
+
+
+def test_kernel_threads_and_cleared_environments_cost_no_time_to_speak_of():
+    process = subprocess.Popen(["env", "-i", "/bin/sleep", "600"])
+    try:
+        assert not processes.carries(process.pid, b"A=1")
+    finally:
+        process.kill()
+        process.wait()
