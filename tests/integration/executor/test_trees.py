@@ -135,13 +135,15 @@ def test_a_fork_race_is_won(lab):
 
 def test_adopted_processes_are_reaped(lab, monkeypatch, eventually):
     monkeypatch.setattr("jobq_subprocess.orphans.UNCLAIMED", 0.1)
+    earlier = {p.pid for p in processes.all_processes() if p.parent == os.getpid()}  # of other tests
     run = lab.start("for i in 1 2 3 4 5 6 7 8; do (sleep 0.01 &); (setsid sleep 0.01 &); done; sleep 0.2; echo done")
     assert run.outcome.kind is Kind.SUCCESS
     assert lab.run("true").kind is Kind.SUCCESS
 
     def reaped():
         lab.executor._around.orphans.reap()
-        return not [p for p in processes.all_processes() if p.parent == os.getpid() and p.dead]
+        mine = (p for p in processes.all_processes() if p.parent == os.getpid() and p.pid not in earlier)
+        return not [p for p in mine if p.dead]
 
     eventually(reaped)
 
