@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from jobq.executor import Executor, Running
+    from jobq.executor import Ahead, Executor, Running
     from jobq.job import Job
+    from jobq.progress import Progress
     from jobq.settings import Settings
     from jobq.store import Claim
 
@@ -29,25 +30,37 @@ _AT_ONCE = timedelta(0)
 
 @dataclass(slots=True)
 class _UnderWay:
-    """One attempt. `stopped` is what it was first stopped for: `cancel`, `release` or `stale`."""
+    """One attempt.
+
+    Attributes:
+        slot: None while it was only sent ahead.
+        stopped: what it was first stopped for: `cancel`, `release` or `stale`.
+        progress: what it last reported.
+    """
 
     claim: Claim
-    slot: int
+    slot: int | None
     running: Running | None = None
     stopped: str = ""
     level: int = 0
+    progress: Progress | None = None
 
 
 class Attempts:
-    """Starts attempts on free slots and answers with those that ended; used by the worker's thread alone.
+    """Starts attempts on free slots, or ahead of them, and answers with those that ended.
+
+    Used by the worker's thread alone.
 
     Args:
         executor: runs them.
         home: the home directory.
-        count: how many may be under way at once.
+        count: how many may run at once.
         settings: read afresh for each attempt.
-        ring: called, from any thread, when one has ended.
+        ring: called, from any thread, when there is news.
         note: hears of an executor that fails at what it must be able to do.
+
+    Attributes:
+        progressed: one has reported how far it is since this was last set to False.
     """
 
     def __init__(
@@ -63,8 +76,10 @@ class Attempts:
         self._executor, self._home, self._settings = executor, home, settings
         self._ring, self._note = ring, note
         self._slots = set(range(count))
+        self._holders: dict[int, _UnderWay] = {}
         self._under_way: dict[tuple[str, int], _UnderWay] = {}
-        self._reports: deque[tuple[tuple[str, int], Outcome]] = deque()
+        self._news: deque[tuple[tuple[str, int], Outcome | int]] = deque()
+        self.progressed = False
 
     def __len__(self) -> int:
         return len(self._under_way)
@@ -76,49 +91,107 @@ class Attempts:
 
     @property
     def ids(self) -> list[str]:
-        """The ids of the jobs under way, the oldest attempt first."""
-        return [job_id for job_id, _ in self._under_way]
+        """The ids of the jobs that run, the oldest attempt first."""
+        return [item.claim.job.id for item in self._running]
+
+    @property
+    def _running(self) -> Iterator[_UnderWay]:
+        return (item for item in self._under_way.values() if item.slot is not None)
 
     @property
     def alone(self) -> bool:
         """Whether one is under way that must have its worker to itself."""
-        return any(item.claim.job.losses >= ALONE_LOSSES for item in self._under_way.values())
+        return any(item.claim.job.losses >= ALONE_LOSSES for item in self._holders.values())
+
+    @property
+    def lowest_ahead(self) -> int | None:
+        """The lowest priority among those that were sent ahead and have not begun; None where there are none."""
+        ahead = (item.claim.job.priority for item in self._under_way.values() if item.slot is None)
+        return min(ahead, default=None)
+
+    def ahead(self) -> Ahead | None:
+        """What the executor would take ahead of free slots."""
+        try:
+            return self._executor.ahead()
+        except Exception as error:
+            self._note(f"the executor failed: {type(error).__name__}: {error}")
+            return None
+
+    def take_back(self) -> None:
+        """Have what was sent ahead and has not begun handed back."""
+        try:
+            self._executor.take_back()
+        except Exception as error:
+            self._note(f"the executor failed: {type(error).__name__}: {error}")
 
     def start(self, claim: Claim, jobs_fd: int | None) -> None:
-        """Start the attempt that `claim` is for; what an executor raises is a failed attempt."""
+        """Start the attempt that `claim` is for, or send it ahead where no slot is free.
+
+        What an executor raises is a failed attempt.
+        """
         job = claim.job
         key = job.id, claim.run
-        item = self._under_way[key] = _UnderWay(claim, self._slots.pop())
+        slot = self._slots.pop() if self._slots else None
+        item = self._under_way[key] = _UnderWay(claim, slot)
+
+        def progressed(progress: Progress) -> None:
+            item.progress = progress
+            if not self.progressed:
+                self.progressed = True
+                self._ring()
+
+        def started(slot: int) -> None:
+            self._news.append((key, slot))
+            self._ring()
+
+        def ended(outcome: Outcome) -> None:
+            self._news.append((key, outcome))
+            self._ring()
+
         attempt = Attempt(
             job=job,
             home=self._home,
-            slot=item.slot,
+            slot=slot,
             jobs_fd=jobs_fd,
             output=Capture(self._home, job.id, claim.run, self._settings["output-limit"]),
             kill_grace=self._settings["kill-grace"],
             result_limit=self._settings["result-limit"],
+            progress=progressed,
         )
-
-        def ended(outcome: Outcome) -> None:
-            self._reports.append((key, outcome))
-            self._ring()
-
         try:
-            item.running = self._executor.start(attempt, ended)
+            if slot is None:
+                item.running = self._executor.send_ahead(attempt, started, ended)
+            else:
+                self._holders[slot] = item
+                item.running = self._executor.start(attempt, ended)
         except Exception as error:
             ended(Outcome(kind=Kind.FAILURE, reason=f"the executor failed: {type(error).__name__}: {error}"))
 
-    def ended(self) -> Iterator[tuple[Claim, Outcome]]:
-        """Those that ended since the last call. What was stopped to be handed back is, unless it had succeeded."""
-        while self._reports:
-            key, reported = self._reports.popleft()
-            item = self._under_way.pop(key, None)
-            if item is None:  # reported twice: the first word counts
+    def news(self) -> Iterator[tuple[Claim, Outcome | None]]:
+        """Those that began (None) after they had been sent ahead, and those that ended, since the last call.
+
+        What was stopped to be handed back is, unless it had succeeded.
+        """
+        while self._news:
+            key, said = self._news.popleft()
+            item = self._under_way.get(key)
+            if item is None:  # its end was told before: the first word counts
                 continue
-            outcome = _checked(reported)
-            self._slots.add(item.slot)
-            if item.stopped == "release" and outcome.kind is not Kind.SUCCESS:
+            if isinstance(said, int):
+                item.slot = said
+                self._slots.discard(said)
+                self._holders[said] = item
+                yield item.claim, None
+                continue
+            del self._under_way[key]
+            if item.slot is not None and self._holders.get(item.slot) is item:
+                del self._holders[item.slot]
+                self._slots.add(item.slot)
+            outcome = _checked(said)
+            if item.stopped == "release" and outcome.kind not in (Kind.SUCCESS, Kind.RELEASED):
                 outcome = Outcome(kind=Kind.RELEASED, reason="the worker was stopped", finished=outcome.finished)
+            if item.progress is not None:
+                outcome = replace(outcome, progress=item.progress)
             yield item.claim, outcome
 
     def heed(self, held: Sequence[Job]) -> list[Job]:
@@ -163,8 +236,9 @@ class Attempts:
                 run=item.claim.run,
                 started=item.claim.job.started_at or item.claim.job.updated_at,
                 what=item.claim.job.what[:200],
+                progress=None if item.progress is None else item.progress.record(),
             )
-            for item in self._under_way.values()
+            for item in self._running
         )
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from jobq.job import Job
     from jobq.members import WorkerInfo
     from jobq.output import Capture
+    from jobq.progress import Progress
 
 
 class Kind(StrEnum):
@@ -46,7 +47,9 @@ class Outcome:
         result: what a handler returned, as JSON values.
         permanent: the attempt says that another one is no use.
         delay: for RELEASED: not before that long from now.
+        started: when it began (aware UTC), of one that was sent ahead; None: with its claim.
         finished: when the leader ended (aware UTC); None where it is only known now.
+        progress: what it last reported; the worker adds it.
     """
 
     kind: Kind
@@ -57,7 +60,9 @@ class Outcome:
     result: Any = None
     permanent: bool = False
     delay: timedelta | None = None
+    started: datetime | None = None
     finished: datetime | None = None
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,20 +72,23 @@ class Attempt:
     Attributes:
         job: the job, `processing`, with the run number and the worker's id in it.
         home: the home directory; JOBQ_HOME of what is started.
-        slot: below the worker's count; no other running attempt of this worker has it.
+        slot: below the worker's count; no other running attempt of this worker has it. None for one that is sent
+            ahead: it will have the slot of the one it follows.
         jobs_fd: the worker's jobs lock, to be inherited by whatever is started; None where the store has none.
         output: where the attempt's output goes.
         kill_grace: how long the ladder waits between TERM and KILL.
         result_limit: the most bytes of JSON that a handler may return.
+        progress: told, from any thread, how far the attempt says it has come; cheap, does not raise.
     """
 
     job: Job
     home: Path
-    slot: int
+    slot: int | None
     jobs_fd: int | None
     output: Capture
     kill_grace: timedelta
     result_limit: int
+    progress: Callable[[Progress], None] = lambda progress: None
 
 
 class Running(ABC):
@@ -92,6 +100,19 @@ class Running(ABC):
 
         `ended` is still called once, with what became of it. A shorter grace replaces a longer one.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """How many jobs an executor would take ahead of free slots, and which.
+
+    Attributes:
+        most: how many at most.
+        takes: asked of each job, in the order in which they are then sent; counts the job as sent if it says yes.
+    """
+
+    most: int
+    takes: Callable[[Job], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +133,21 @@ class Executor(ABC):
         `ended` is called exactly once, from any thread, after every process of the attempt is gone (a warm child
         excepted) and its output is closed. It must not block and does not raise.
         """
+
+    def ahead(self) -> Ahead | None:
+        """Which jobs may be sent ahead now, to begin each when a running one has ended; None: none."""
+        return None
+
+    def send_ahead(self, attempt: Attempt, started: Callable[[int], None], ended: Callable[[Outcome], None]) -> Running:
+        """As `start`, for an attempt that `Ahead.takes` has said yes to: it begins when one that runs has ended.
+
+        Until then it may be ended as `Kind.RELEASED`, which counts for nothing. `started` is called once when it
+        begins, if it does, with the slot that it takes over, and before the end of the attempt that had it is told.
+        """
+        raise NotImplementedError
+
+    def take_back(self) -> None:  # noqa: B027 - nothing to do where nothing is sent ahead
+        """Have everything that was sent ahead and has not begun ended as `Kind.RELEASED`; returns at once."""
 
     @abstractmethod
     def recover(self, worker: WorkerInfo) -> Recovered:

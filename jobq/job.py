@@ -52,6 +52,7 @@ class Run:
         started, finished: when (aware UTC).
         outcome: `completed failed timeout signal cannot-start lost released cancelled`.
         error: the reason, one line, or None.
+        progress: what it last reported, as `jobq.progress.Progress.record` has it, or None.
     """
 
     run: int
@@ -61,10 +62,11 @@ class Run:
     finished: datetime
     outcome: str
     error: str | None = None
+    progress: Mapping[str, Any] | None = None
 
     def record(self) -> dict[str, Any]:
-        """The JSON object of this run."""
-        return {
+        """The JSON object of this run; `progress` is left out where there was none."""
+        record = {
             "run": self.run,
             "worker": self.worker,
             "host": self.host,
@@ -73,6 +75,9 @@ class Run:
             "outcome": self.outcome,
             "error": self.error,
         }
+        if self.progress is not None:
+            record["progress"] = dict(self.progress)
+        return record
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> Run:
@@ -86,6 +91,7 @@ class Run:
             finished=parse_time(record["finished"]),
             outcome=record["outcome"],
             error=record.get("error"),
+            progress=record.get("progress"),
         )
 
 

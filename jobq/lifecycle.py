@@ -6,6 +6,7 @@ only says how long to wait, or to give up. docs/reference.md has the table.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jobq.errors import WrongState
@@ -52,7 +53,9 @@ def after(
             fields["state"] = State.DEAD
         else:
             fields |= {"state": State.FAILED, "run_at": ceil_ms(now + wait), "finished_at": None}
-    return Change(fields, _run(claim, outcome.kind.value, outcome.reason, finished))
+    if outcome.started is not None:
+        fields["started_at"] = outcome.started
+    return Change(fields, _ended(claim, outcome, finished))
 
 
 def released(claim: Claim, outcome: Outcome, *, now: datetime) -> Change:
@@ -60,7 +63,7 @@ def released(claim: Claim, outcome: Outcome, *, now: datetime) -> Change:
     fields = _back(claim.job)
     if outcome.delay is not None:
         fields["run_at"] = ceil_ms(now + outcome.delay)
-    return Change(fields, _run(claim, "released", outcome.reason, outcome.finished or now))
+    return Change(fields, _ended(claim, outcome, outcome.finished or now))
 
 
 def lost(claim: Claim, *, now: datetime, counted: bool, max_losses: int) -> Change:
@@ -77,9 +80,14 @@ def lost(claim: Claim, *, now: datetime, counted: bool, max_losses: int) -> Chan
     elif counted and losses >= max_losses:
         reason = f"its worker died while it ran, {losses} times in a row"
     else:
-        return Change(fields, _run(claim, "lost", reason, now))
+        return Change(fields, _lost(claim, reason, now))
     fields |= {"state": State.DEAD, "last_error": reason, "exit_code": None, "finished_at": now}
-    return Change(fields, _run(claim, "lost", reason, now))
+    return Change(fields, _lost(claim, reason, now))
+
+
+def lost_unstarted(claim: Claim, *, now: datetime) -> Change:
+    """A run's worker is gone, and the run had not begun: as if it had never been claimed."""
+    return Change(_back(claim.job), _lost(claim, "the worker was gone before it began", now))
 
 
 def settled(stored: Job, change: Change) -> Change:
@@ -92,17 +100,7 @@ def settled(stored: Job, change: Change) -> Change:
     finished = change.run.finished if change.run is not None else stored.cancel_requested_at
     fields = {"state": State.CANCELLED, "worker": None, "cancel_requested_at": None, "finished_at": finished}
     run = change.run
-    if run is not None:
-        run = Run(
-            run=run.run,
-            worker=run.worker,
-            host=run.host,
-            started=run.started,
-            finished=run.finished,
-            outcome="cancelled",
-            error=run.error,
-        )
-    return Change(fields, run)
+    return Change(fields, None if run is None else replace(run, outcome="cancelled"))
 
 
 def cancel(job: Job, *, now: datetime) -> Change | None:
@@ -159,14 +157,27 @@ def _back(job: Job) -> dict[str, Any]:
     return {"state": State.PENDING, "worker": None, "started_at": None, "run_at": job.run_at}
 
 
-def _run(claim: Claim, outcome: str, reason: str | None, finished: datetime) -> Run:
+def _ended(claim: Claim, outcome: Outcome, finished: datetime) -> Run:
+    return Run(
+        run=claim.run,
+        worker=claim.worker,
+        host=claim.host,
+        started=outcome.started or claim.job.started_at,
+        finished=finished,
+        outcome=outcome.kind.value,
+        error=outcome.reason,
+        progress=None if outcome.progress is None else outcome.progress.record(),
+    )
+
+
+def _lost(claim: Claim, reason: str, now: datetime) -> Run:
     return Run(
         run=claim.run,
         worker=claim.worker,
         host=claim.host,
         started=claim.job.started_at,
-        finished=finished,
-        outcome=outcome,
+        finished=now,
+        outcome="lost",
         error=reason,
     )
 

@@ -34,6 +34,14 @@ KERNEL_OPTIONS = (
     ),
     Option(name="timeout", kind="duration", default=None, least=0.001, help="The longest an attempt may take."),
     Option(
+        name="retry-on",
+        kind="list",
+        default=(),
+        help="Only these failures are retried, if there are any: `1,3-5,timeout,signal,ValueError`; captured when a "
+        "job is enqueued that names none. Names of exceptions count for handlers.",
+    ),
+    Option(name="no-retry-on", kind="list", default=(), help="Failures that are not retried, likewise."),
+    Option(
         name="store", kind="text", default="json:", help="Where jobs are kept: a store's name, a colon, its address."
     ),
     Option(name="executor", kind="text", default="subprocess", help="What runs attempts."),
@@ -90,6 +98,20 @@ KERNEL_OPTIONS = (
         least=1,
         most=MOST_COUNT,
         help="How many workers in a row a job may take down before it is dead.",
+    ),
+    Option(
+        name="child-max-jobs",
+        kind="integer",
+        default=1000,
+        least=1,
+        most=MOST_COUNT,
+        help="How many attempts a handler's process runs before it is replaced.",
+    ),
+    Option(
+        name="child-max-memory",
+        kind="size",
+        default=None,
+        help="Replace a handler's process that holds more than this after an attempt.",
     ),
     Option(name="payload-limit", kind="size", default=1 << 20, help="The largest payload, as JSON."),
     Option(name="result-limit", kind="size", default=1 << 20, help="The largest result of a handler, as JSON."),

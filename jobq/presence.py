@@ -3,6 +3,7 @@
     ID.lock    locked for the worker's whole life, close-on-exec: free means that the worker is gone
     ID.jobs    locked once, inherited by everything the worker starts: held after its death, something of it lives
     ID.json    what the worker tells of itself (`WorkerInfo`); replaced by rename, not synced
+    ID.runs    which runs of handlers have begun, where an executor takes notes of it (`jobq.started`)
 
 The files are created and locked under a temporary name, then renamed, so that they are never seen unlocked before
 the worker's death. Observers test them with shared locks and so never take one another for the owner. Liveness uses
@@ -266,6 +267,6 @@ def _identity(facts: os.stat_result) -> list[int]:
 def _unlink_all(directory: Path, worker_id: str) -> None:
     for unfinished in directory.glob(f".{worker_id}.*.new"):  # of a replacement that was killed
         unfinished.unlink(missing_ok=True)
-    for kind in ("json", "jobs", "lock"):  # the lock last: without it the worker is not seen at all
+    for kind in ("json", "jobs", "runs", "lock"):  # the lock last: without it the worker is not seen at all
         with contextlib.suppress(FileNotFoundError):
             os.unlink(directory / f"{worker_id}.{kind}")

@@ -10,6 +10,7 @@ from jobq import lifecycle, processes
 from jobq.errors import Conflict, JobNotFound
 from jobq.executor import Recovered
 from jobq.job import State
+from jobq.started import noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -115,9 +116,14 @@ class Recovery:
         # Of a worker whose own words are gone nothing is known, and a power cut is what loses them.
         told = worker.pid != 0 and worker.boot_id == self._boot
         counted = told and not worker.state.startswith("draining")
+        max_losses = self._app.settings["max-losses"]
+        started = noted(self._app.home.path, worker.id)
         given_back = 0
         for claim in claims:
-            change = lifecycle.lost(claim, now=now, counted=counted, max_losses=self._app.settings["max-losses"])
+            if claim.job.handler is not None and started is not None and (claim.job.id, claim.run) not in started:
+                change = lifecycle.lost_unstarted(claim, now=now)
+            else:
+                change = lifecycle.lost(claim, now=now, counted=counted, max_losses=max_losses)
             change = lifecycle.settled(claim.job, change)
             try:
                 job = self._app.store.change(claim.job, change, now=now)

@@ -76,11 +76,15 @@ class Wanted:
         queues: the names of the queues.
         handlers: the handler names that are installed; commands are always wanted.
         max_losses: the most losses a job may have.
+        leading: asked of each job that would be claimed, in claim order, before it is; the claim ends before the first
+            one for which it answers False. It is shown the job as it is before the claim, at most once a call, and
+            neither raises nor calls the store. `next_due` ignores it.
     """
 
     queues: tuple[str, ...] | None = None
     handlers: frozenset[str] | None = None
     max_losses: int | None = None
+    leading: Callable[[Job], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from jobq import __version__, lifecycle, processes
 from jobq.attempts import Attempts
+from jobq.claiming import ClaimRequest
 from jobq.clock import Wake
 from jobq.draining import DRAIN, NOW, Draining
 from jobq.errors import InvalidInput
@@ -23,7 +24,7 @@ from jobq.members import WorkerInfo
 from jobq.recovery import Recovery
 from jobq.retention import prune_by_settings
 from jobq.spec import checked_queue
-from jobq.store import ALONE_LOSSES, Claim, Ended, Wanted
+from jobq.store import ALONE_LOSSES, Claim, Ended
 from jobq.trouble import StoreTrouble
 
 if TYPE_CHECKING:
@@ -161,6 +162,7 @@ class Worker:
             joined(self.info)
             while True:
                 if self._draining.carry_on(self._attempts, len(self._unrecorded)):
+                    self._attempts.take_back()
                     self._looked = self._reported = _NEVER  # that it drains is told at once
                 idle = self._advance(presence)
                 now = self._clock.monotonic()
@@ -195,10 +197,10 @@ class Worker:
         last_word = self._draining.level >= NOW and self._unrecorded  # not given away without one more try
         if self._trouble.resting and not last_word:
             return True
-        limit = self._room
+        request = self._request()
+        limit, free, wanted = request.limit, request.free, request.wanted
         if not self._unrecorded and not limit and self._trouble.error is None:
             return True
-        wanted = self._wanted
         now = self._clock.now()
         try:
             claimed = self._app.store.claim(presence, wanted=wanted, limit=limit, now=now, ended=self._unrecorded)
@@ -208,13 +210,16 @@ class Worker:
         recovered = self._trouble.over()
         recorded, self._unrecorded = self._unrecorded, []
         self._tell(recorded, claimed, now)
-        for claim in claimed.claims[:limit]:
-            self._app.tell("started", claim.job, time=now)
+        for index, claim in enumerate(claimed.claims[:limit]):
+            if index < free:
+                self._app.tell("started", claim.job, time=now)
             self._attempts.start(claim, presence.jobs_fd)
         for claim in claimed.claims[limit:]:
             self._hand_back(claim, "the store gave more than was asked for")
+        if request.overtakes:
+            self._attempts.take_back()
         alone = any(claim.job.losses >= ALONE_LOSSES for claim in claimed.claims)
-        self._exhausted = len(claimed.claims) < limit and not alone
+        self._exhausted = len(claimed.claims) < free and not alone
         self._due = None
         if self._exhausted:
             at_once: datetime | None = now
@@ -223,17 +228,18 @@ class Worker:
         self._untold = self._untold or changed
         return not changed
 
-    @property
-    def _room(self) -> int:
-        """How many jobs may be claimed now."""
-        if self._draining.level or self._trouble.error is not None or self._attempts.alone:
-            return 0
-        return self._attempts.free
+    def _request(self) -> ClaimRequest:
+        return ClaimRequest(
+            self._attempts,
+            queues=self._queues,
+            handlers=self._handlers,
+            may_claim=self._may_claim,
+            peek=self._stirred,
+        )
 
     @property
-    def _wanted(self) -> Wanted:
-        losses = ALONE_LOSSES - 1 if self._attempts else None
-        return Wanted(queues=self._queues, handlers=self._handlers, max_losses=losses)
+    def _may_claim(self) -> bool:
+        return not (self._draining.level or self._trouble.error or self._attempts.alone)
 
     def _hand_back(self, claim: Claim, why: str) -> None:
         """Note a claim that is not to be run here, to be released with the next transaction."""
@@ -255,7 +261,12 @@ class Worker:
 
     def _collect(self) -> None:
         """What ended since the last time, as changes to record."""
-        for claim, outcome in self._attempts.ended():
+        if self._attempts.progressed:
+            self._attempts.progressed, self._untold = False, True
+        for claim, outcome in self._attempts.news():
+            if outcome is None:
+                self._app.tell("started", claim.job)
+                continue
             if outcome.kind not in (Kind.SUCCESS, Kind.RELEASED):
                 self._refresh_settings()  # the backoff's are live
             change = lifecycle.after(claim, outcome, now=self._clock.now(), delay=self._delay)
@@ -335,7 +346,7 @@ class Worker:
             return False
         # Somebody's job may have become a retry between the claim and the count.
         return self._ask(
-            lambda: not self._is_soon(self._app.store.next_due(self._wanted, now=self._clock.now())), False
+            lambda: not self._is_soon(self._app.store.next_due(self._request().wanted, now=self._clock.now())), False
         )
 
     def _is_soon(self, due: datetime | None) -> bool:
@@ -356,7 +367,7 @@ class Worker:
             self._trouble.pause(now),
             self._draining.pause(now),
         ]
-        if self._due is not None and self._room:
+        if self._due is not None and self._may_claim and self._attempts.free:
             pauses.append((self._due - self._clock.now()).total_seconds())
         if self._untold:
             pauses.append(self._reported + REPORT_SECONDS - now)

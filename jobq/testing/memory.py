@@ -133,6 +133,8 @@ class MemoryStore(Store):
                     break
                 if job.run_at > now or (alone and claims):
                     continue
+                if wanted.leading is not None and not wanted.leading(job):
+                    break
                 change = lifecycle.claimed(job, worker.id, now=now)
                 claims.append(Claim(storage.put(job.changed(change, now=now)), worker.id, worker.host))
                 if alone:

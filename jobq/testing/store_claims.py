@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jobq import lifecycle
-from jobq.job import Change, State
+from jobq.job import Change, Job, State
 from jobq.members import Presence
 from jobq.store import ALONE_LOSSES, Claim, Ended, Store, Wanted
 from jobq.testing.builders import make_info, make_job, new
 from jobq.testing.clock import START
 from jobq.testing.store_fixtures import (
+    ALL,
     StoreFixtures,
     claim,
     failure,
@@ -118,6 +119,37 @@ class StoreClaims(StoreFixtures):
         assert ids(claim(store, worker)) == ["poison-1"], "it comes first now, and alone"
         assert ids(claim(store, worker, limit=1)) == ["poison-2"]
         assert ids(claim(store, worker)) == ["d"]
+
+    def test_a_claim_ends_before_the_first_job_that_may_not_lead(self, store: Store, worker: Presence) -> None:
+        jobs = (make_job("a"), make_job("b", queue="mail"), make_job("no"), make_job("c", queue="mail"), make_job("d"))
+        store.add(new(*jobs), now=START)
+        a, b = claim(store, worker, leading=lambda job: job.id != "no")
+        assert ids([a, b]) == ["a", "b"]
+        assert store.next_due(Wanted(leading=lambda job: False), now=START) == START
+        answer = finish(store, worker, success(a), failure(b), limit=ALL, leading=lambda job: job.id != "no")
+        assert (ids(answer.claims), store.held(worker)) == ([], []), "what ended is recorded all the same"
+        assert ids(claim(store, worker)) == ["no", "c", "d"]
+
+    def test_leading_is_shown_what_would_be_claimed_once_and_in_claim_order(
+        self, store: Store, worker: Presence
+    ) -> None:
+        first, second = make_job("first", queue="mail", priority=1), make_job("second", handler="h", run_at=later(-1))
+        third, last = make_job("third", queue="mail"), make_job("last", handler="g")
+        store.pause("paused", True, now=START)
+        others = ({"queue": "paused"}, {"run_at": later(1)}, {"queue": "other"}, {"handler": "other"}, {"losses": 1})
+        store.add(new(*(make_job(priority=2, **other) for other in others), third, last, second, first), now=START)
+        shown: list[Job] = []
+
+        def lead(job: Job) -> bool:
+            shown.append(job)
+            return job.id != "last"
+
+        queues, handlers = ("default", "mail", "paused"), frozenset("gh")
+        wanted = Wanted(queues=queues, handlers=handlers, max_losses=0, leading=lead)
+        for limit, expected in ((0, []), (1, [first]), (ALL, [second, third, last])):
+            shown.clear()
+            store.claim(worker, wanted=wanted, limit=limit, now=START)
+            assert shown == expected, "as they were before the claim"
 
     def test_claims_of_two_members_are_their_own(
         self, store: Store, other: Store, worker: Presence, colleague: Presence

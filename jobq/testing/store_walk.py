@@ -21,7 +21,7 @@ from jobq.testing.memory import MemoryStorage, MemoryStore
 from jobq.testing.store_fixtures import ALL, StoreFixtures, failure, finish, ids, release, success
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from jobq.members import Presence
     from jobq.store import Store
@@ -114,9 +114,15 @@ class Walk:
         wanted = self.wanted()
         limit = self.chance.choice((0, 1, 1, 2, 5))
         store = self.chance.choice(self.stores)
-        answer = finish(store, presence, *ended, now=self.clock.now(), limit=limit, **wanted)
-        assert answer == finish(self.model, modelled, *ended, now=self.clock.now(), limit=limit, **wanted)
-        self.claims += answer.claims
+        asked = self.chance.random() < 0.5
+        leaders = self.chance.choice(((None,), (None, "mail"), (None, *HANDLERS)))
+        answers = []
+        for handle, member in ((store, presence), (self.model, modelled)):
+            shown: list[Job] = []
+            wanted["leading"] = leading(shown, leaders) if asked else None
+            answers.append((finish(handle, member, *ended, now=self.clock.now(), limit=limit, **wanted), shown))
+        assert answers[0] == answers[1]
+        self.claims += answers[0][0].claims
 
     def edit(self) -> None:
         """Cancel, retry or move a job, perhaps by an old copy of it."""
@@ -237,6 +243,16 @@ def answer(act: Callable[[Store], object], store: Store) -> object:
         return "duplicate", sorted(error.ids)
     except (JobChanged, JobNotFound) as error:
         return type(error), error.job_id
+
+
+def leading(shown: list[Job], handlers: Collection[str | None]) -> Callable[[Job], bool]:
+    """A `Wanted.leading` that lets the jobs of these handlers lead (None: commands), and notes what it is shown."""
+
+    def lead(job: Job) -> bool:
+        shown.append(job)
+        return job.handler in handlers
+
+    return lead
 
 
 def by_id(jobs: Any) -> dict[str, Job]:

@@ -138,7 +138,9 @@ class Lanes:
                 if queue.lane.alone and chosen:
                     heappop(heads)
                     continue
-                queue.peek()
+                if wanted.leading is not None and not wanted.leading(kept.job):
+                    limit = len(chosen)
+                    break
                 queue.take()
                 chosen.append(kept)
                 if queue.lane.alone:

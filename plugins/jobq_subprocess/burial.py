@@ -22,20 +22,21 @@ DISMISSED_FOR = 2.0
 
 
 class Burial:
-    """Ends a child, with all its processes, and says what that makes of the attempt it has.
+    """Ends a child, with all its processes, and says what that makes of the attempts it has.
 
     A child with an attempt is one that died, was told to stop, or took too long; one without has served its time.
 
     Attributes:
-        outcome: of the attempt, after `run`.
+        outcomes: of its attempts, after `run`; None for one that was sent ahead and has not begun.
     """
 
     def __init__(
         self, around: Surroundings, child: WarmChild, *, timed_out: bool, answer: Answer | None = None
     ) -> None:
-        self.outcome = Outcome(kind=Kind.FAILURE)
+        self.outcomes: list[tuple[HandlerRun, Outcome | None]] = []
         self._around, self._child, self._run, self._timed_out = around, child, child.run, timed_out
         self._answer = answer
+        self._runs = (*(() if child.run is None else (child.run,)), *child.ahead)
         self._tree = Tree(
             child.process.pid,
             () if child.run is None else markers(child.run.attempt),
@@ -46,15 +47,19 @@ class Burial:
     def run(self, wake: Wake) -> None:
         """Return when nothing is left of the child."""
         self._child.dismiss()
+        outcome = Outcome(kind=Kind.FAILURE, reason="its outcome is not known")
         try:
             ending = self._supervision().run(wake)
             if self._run is not None:
-                self.outcome = self._told(self._run, ending)
+                outcome = self._told(self._run, ending)
         except Exception as error:
             abandon(self._child.process, self._tree, self._around, wake)
             if self._run is not None:
-                self.outcome = self._told_of_fault(self._run, error)
+                outcome = self._told_of_fault(self._run, error)
         finally:
+            for run in self._runs:
+                begun = run.started is None or self._child.has_begun(run)
+                self.outcomes.append((run, outcome if begun else None))
             self._child.close()
 
     def _supervision(self) -> Supervision:

@@ -1,34 +1,55 @@
 """A warm child: runs handlers, one job after the other, until its socket closes.
 
-Executed as a file, `python -P child.py DESCRIPTOR`, so that nothing but the standard library and what a job needs of
-jobq is imported; see jobq_subprocess.protocol for what it reads and writes.
+Executed as a file, `python -P child.py REQUESTS ANSWERS NOTES REGION`, so that nothing but the standard library and
+what a job needs of jobq is imported; see jobq_subprocess.protocol for what it reads and writes.
 """
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import json
 import os
+import signal
 import sys
-from typing import TYPE_CHECKING, Any, TextIO
+import time
+from _thread import allocate_lock  # as threading.Lock, without the import of threading
+from datetime import UTC, datetime, timedelta
+from typing import IO, TYPE_CHECKING, Any, NoReturn, TextIO
 
 from jobq.handlers import load
 from jobq.job import Job
+from jobq.started import StartedRuns
 
 if TYPE_CHECKING:
     import asyncio
     import logging
     from collections.abc import Callable, Iterable, Mapping
+    from types import FrameType
 
     from jobq.queue import Queue
 
 REASON_LIMIT = 1000
 MAX_DEPTH = 100
 """As `jobq.strictjson.MAX_DEPTH`, which is not imported here."""
+LONGEST_SNOOZE = 36500 * 86400.0
+"""As `jobq.times.MAX_DURATION`, which is not imported here; in seconds."""
 LEFTOVER_TASKS_SECONDS = 1.0
 """How long tasks that an async handler left behind may take to be cancelled."""
 
+PROGRESS_SECONDS = 0.1
+"""The least time between two reports of progress; the last one is always told."""
+
+_FIONREAD = 0x541B  # of ioctl_tty(2)
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
+
+
+class Snoozed(BaseException):
+    """What `Context.snooze` ends a handler with. It carries the seconds."""
+
+
+class Failed(BaseException):
+    """What `Context.fail` ends a handler with. It carries the reason, and whether another attempt may be made."""
 
 
 class Context:
@@ -39,15 +60,75 @@ class Context:
         self.attempt = job.attempts + 1
         self.run = job.run
         self._child = child
+        self._began = time.time()
+        self._over = False
+        self._told = float("-inf")
+        self._untold = b""
+        self._stopped: bool | None = None  # None: nobody has asked yet
 
     @functools.cached_property
     def log(self) -> logging.Logger:
         """A logger whose lines go to the attempt's output."""
         return _logger()
 
+    @property
+    def deadline(self) -> datetime | None:
+        """When this attempt will have taken too long."""
+        if self.job.timeout is None:
+            return None
+        return datetime.fromtimestamp(self._began, UTC) + self.job.timeout
+
+    def cancelled(self) -> bool:
+        """Whether this attempt was asked to stop; from the first call on the handler ends by itself when it was."""
+        if self._stopped is None:
+            self._stopped = False
+            try:
+                signal.signal(signal.SIGTERM, self._stop)
+            except ValueError:  # not in the main thread, where signals arrive
+                self._stopped = None
+                return False
+        return self._stopped
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self._stopped = True
+
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
+        """Tell how far this attempt is."""
+        from jobq.progress import Progress
+
+        line = b"~" + _encode(Progress.of(done, total, note).record()).encode("utf-8", "replace") + b"\n"
+        now = time.monotonic()
+        if self._over:
+            return
+        if now - self._told < PROGRESS_SECONDS:
+            self._untold = line
+            return
+        self._told, self._untold = now, b""
+        self._child.say(line)
+
+    def snooze(self, delay: timedelta | float) -> NoReturn:
+        """End this attempt, uncounted, to be made again later."""
+        seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
+        if not 0 <= seconds <= LONGEST_SNOOZE:
+            raise ValueError(f"a delay of {delay} is none")
+        raise Snoozed(seconds)
+
+    def fail(self, reason: str, *, retry: bool = False) -> NoReturn:
+        """End this attempt as a failure; without `retry` there is no other."""
+        raise Failed(_first_line(reason) or "failed", retry)
+
     def enqueue(self, **fields: Any) -> Job:
         """Enqueue another job into the same store; durable on return."""
         return self._child.queue.enqueue(**fields)
+
+    def close(self) -> None:
+        """The handler is over: nothing is told for it any more but the last of its progress."""
+        self._over = True
+        if self._untold:
+            self._child.say(self._untold)
+        if self._stopped is not None:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL if not self._stopped else signal.SIG_IGN)
 
 
 class Child:
@@ -56,11 +137,22 @@ class Child:
     Args:
         targets: what is imported for each handler's name.
         leftovers: whether children of this process are there.
+        say: sends a line to the executor.
+        begin: called with a job's id and run before its handler is.
+        memory: the bytes that this process may hold after an attempt to be given another one; None: any.
     """
 
-    def __init__(self, targets: Mapping[str, str], leftovers: Callable[[], bool]) -> None:
-        self._targets = targets
-        self._leftovers = leftovers
+    def __init__(
+        self,
+        targets: Mapping[str, str],
+        leftovers: Callable[[], bool],
+        *,
+        say: Callable[[bytes], None],
+        begin: Callable[[str, int], None],
+        memory: int | None = None,
+    ) -> None:
+        self._targets, self._memory = targets, memory
+        self._leftovers, self.say, self._begin = leftovers, say, begin
         self._pid = os.getpid()
         self._directory = os.getcwd()
         self._handlers: dict[str, Callable[[Job, Any], Any]] = {}
@@ -74,10 +166,11 @@ class Child:
 
         return Queue.open()
 
-    def answer(self, request: Mapping[str, Any]) -> bytes:
-        """Run one job; the line that tells what came of it."""
+    def answer(self, request: Mapping[str, Any]) -> tuple[bytes, bool]:
+        """Run one job: the JSON that tells what came of it, and whether the executor has to act on more than that."""
         job = Job.from_record(request["job"])
         _mark(job, request["slot"])
+        self._begin(job.id, job.run)
         try:
             answer = self._run(job, request["limit"])
         except BaseException as error:  # an interrupt that came between two statements of ours
@@ -87,11 +180,11 @@ class Child:
             _flush()
             os._exit(0)
         marks = b""
-        if not _flush() or self._tasks_left:
+        if not _flush() or self._tasks_left or (self._memory is not None and _memory() > self._memory):
             marks += b'"retire":true,'
         if self._leftovers():
             marks += b'"left":true,'
-        return b"{" + marks + answer + b"}\n"
+        return b"{" + marks + answer + b"}", bool(marks)
 
     def _return(self) -> None:
         """Go back to where the child was started: a handler's own directory is not the next one's."""
@@ -110,15 +203,23 @@ class Child:
             except BaseException as error:
                 _print_traceback(error)
                 return _failure(f"ImportError: {target}: {_described(error)}", "ImportError")
+        context = Context(self, job)
         try:
-            value = handler(job, Context(self, job))
+            value = handler(job, context)
             if hasattr(value, "__await__"):
                 value = self._await(value)
         except SystemExit as error:
             return b'"result":null' if error.code in (None, 0) else _failed(error)
+        except Snoozed as snoozed:
+            return b'"released":%a' % snoozed.args
+        except Failed as failed:
+            reason, retry = failed.args
+            return _failure(reason, None, permanent=not retry)
         except BaseException as error:
             _print_traceback(error)
             return _failed(error)
+        finally:
+            context.close()
         return _returned(value, limit)
 
     def _await(self, awaitable: Any) -> Any:
@@ -171,9 +272,10 @@ def _failed(error: BaseException) -> bytes:
     return _failure(_described(error), type(error).__name__)
 
 
-def _failure(reason: str, exception: str | None) -> bytes:
+def _failure(reason: str, exception: str | None, *, permanent: bool = False) -> bytes:
     clean = reason[:REASON_LIMIT].encode("utf-8", "replace").decode()
-    return _encode({"failed": clean, "exception": exception})[1:-1].encode("utf-8", "replace")
+    message = {"failed": clean, "exception": exception} | ({"permanent": True} if permanent else {})
+    return _encode(message)[1:-1].encode("utf-8", "replace")
 
 
 def _described(error: BaseException) -> str:
@@ -181,7 +283,7 @@ def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
-def _first_line(error: BaseException) -> str:
+def _first_line(error: object) -> str:
     try:
         lines = str(error).strip().splitlines()
     except BaseException as other:
@@ -263,25 +365,65 @@ def _prepare() -> None:
         return
 
 
-def main() -> None:
-    """Serve the socket that the first argument names."""
-    descriptor = int(sys.argv[1])
-    os.set_inheritable(descriptor, False)
-    _prepare()
+def _memory() -> int:
+    """The bytes of memory that this process holds; where the system does not tell, the most it ever held."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _pipe_is_empty() -> bool:
+    """Whether all that was printed has been read; False also where that cannot be told."""
+    if sys.platform != "linux":
+        return False
+    count = bytearray(4)
+    try:
+        fcntl.ioctl(1, _FIONREAD, count)
+    except OSError:
+        return False
+    return not any(count)
+
+
+def serve(requests: IO[bytes], answers: int, notes: StartedRuns) -> None:
+    """Take requests and answer them, until there are no more."""
     decode = json.JSONDecoder().decode
-    with open(descriptor, "rb", buffering=1 << 16) as requests:
-        greeting = decode(requests.readline().decode())
-        sys.path[:0] = greeting["path"]
-        child = Child(greeting["handlers"], _leftovers)
-        _write(descriptor, b'{"ready":true}\n')
-        while request := requests.readline():
-            _write(descriptor, child.answer(decode(request.decode())))
+    lock = allocate_lock()
+
+    def say(line: bytes) -> None:
+        view = memoryview(line)
+        with lock:
+            while view:
+                view = view[os.write(answers, view) :]
+
+    greeting = decode(requests.readline().decode())
+    sys.path[:0] = greeting["path"]
+    child = Child(greeting["handlers"], _leftovers, say=say, begin=notes.note, memory=greeting["memory"])
+    say(b'{"ready":true}\n')
+    while request := requests.readline():
+        began = time.perf_counter_ns()
+        answer, waits = child.answer(decode(request.decode()))
+        waits = waits or not _pipe_is_empty() or notes.flag  # the pipe first: the flag is set before anything is read from it
+        say(b"%d%s %s\n" % ((time.perf_counter_ns() - began) // 1000, b"!" if waits else b"", answer))
+        if waits:
+            if not os.read(answers, 1):
+                return
+            notes.flag = False
 
 
-def _write(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+def main() -> None:
+    """Serve the sockets that the arguments name."""
+    requests, answers, notes, region = map(int, sys.argv[1:5])
+    for descriptor in (requests, answers):
+        os.set_inheritable(descriptor, False)
+    started = StartedRuns(notes, region)
+    os.close(notes)
+    _prepare()
+    with open(requests, "rb", buffering=1 << 16) as file:
+        serve(file, answers, started)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The warm children: started on demand, fed by whoever starts an attempt, listened to by one thread.
 
-An attempt is handed to an idle child by the thread that starts it; everything else (new children, answers, output,
-timeouts, deaths) happens in the listening thread. What takes time there, ending a tree, is given to a thread of its
-own, and the child with it.
+An attempt is handed to an idle child, or sent ahead to a busy one, by the thread that starts it; everything else (new
+children, answers, output, timeouts, deaths) happens in the listening thread. What takes time there, ending a tree, is
+given to a thread of its own, and the child with it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from jobq.clock import Wake
-from jobq.executor import Kind, Outcome
+from jobq.errors import JobqError
+from jobq.executor import Ahead, Kind, Outcome
 from jobq_subprocess import outcomes
+from jobq_subprocess.ahead import Means, Places
 from jobq_subprocess.burial import Burial, end_leftovers
-from jobq_subprocess.protocol import NOTHING, READY, Answer, greeting, request
+from jobq_subprocess.protocol import PROGRESS, READY, Answer, greeting, progress, request
+from jobq_subprocess.regions import Regions
+from jobq_subprocess.roster import FOREVER, Roster
 from jobq_subprocess.supervision import NOW
-from jobq_subprocess.warm import HandlerRun, WarmChild
+from jobq_subprocess.warm import KEEPS_MESSAGES_APART, HandlerRun, WarmChild
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,12 +35,10 @@ if TYPE_CHECKING:
     from jobq_subprocess.supervision import Surroundings
     from jobq_subprocess.threads import Threads
 
-JOBS_PER_CHILD = 1000
-"""After so many a child is replaced, so that what handlers leak does not grow without bound."""
-
-_PIPE, _SOCKET, _DEATH, _BELL = range(4)
-_FOREVER = float("inf")
+_PIPE, _ANSWERS, _REQUESTS, _DEATH, _BELL = range(5)
 _LONGEST_WAIT = 86400.0  # seconds; epoll(7) takes its milliseconds as a C int, which ends after 24.8 days
+
+TAKEN_BACK = Outcome(kind=Kind.RELEASED, reason="handed back before it began")
 
 
 class Children:
@@ -47,6 +49,8 @@ class Children:
         home: the home directory.
         targets: what is imported for each handler's name.
         path: directories that handlers may be imported from.
+        most_jobs: after so many attempts a child is replaced, so that what handlers leak does not grow without bound.
+        memory: a child that holds more bytes after an attempt is replaced; None for no such limit.
     """
 
     def __init__(
@@ -58,22 +62,23 @@ class Children:
         home: Path,
         targets: Mapping[str, str],
         path: Sequence[str],
+        most_jobs: int,
+        memory: int | None,
     ) -> None:
         self._around, self._environment, self._threads, self._home = around, environment, threads, home
-        self._targets = targets
-        self._greeting = greeting(targets, path)
+        self._targets, self._most_jobs = targets, most_jobs
+        self._greeting = greeting(targets, path, memory)
+        self._means = Means()
+        self._places: Places[WarmChild] = Places(self._means, ())
+        self._roster = Roster(around.clock, most_jobs)
+        self._regions = Regions(home)
         self._selector = selectors.DefaultSelector()
         self._wake = Wake()
         self._selector.register(self._wake, selectors.EVENT_READ, (_BELL, None))
         self._inbox: deque[Callable[[], None]] = deque()
-        self._over: list[tuple[HandlerRun, Outcome]] = []
+        self._told: list[tuple[HandlerRun, Outcome | None]] = []
         self._runs: set[HandlerRun] = set()
-        self._children: set[WarmChild] = set()
         self._closing = False
-        self._lock = threading.Lock()  # for the three below
-        self._idle: list[WarmChild] = []
-        self._deadlines: dict[HandlerRun, float] = {}
-        self._looks_at = _FOREVER
         self._thread = threading.Thread(target=self._loop, name="jobq-handlers", daemon=True)
         self._thread.start()
 
@@ -84,21 +89,49 @@ class Children:
             attempt.output.close()
             ended(Outcome(kind=Kind.CANNOT_START, reason=f"no such handler: {attempt.job.handler}"))
             return run
+        run.line = request(attempt, attempt.slot or 0)
         self._runs.add(run)
-        line = request(attempt)
-        early = False
-        with self._lock:
-            child = self._idle.pop() if self._idle else None
-            if child is not None:
-                child.run, run.child = run, child
-                early = self._set_deadline(run)
+        child = self._roster.assign(run)
         if child is None:
-            self._post(partial(self._new_child, run, line))
-        elif not child.send(line):
+            self._post(partial(self._new_child, run))
+        elif not child.send(run.line):
             self._post(partial(self._send_rest, child))
-        elif early:
+        elif attempt.job.timeout is not None and self._roster.is_late(run):
             self._wake.ring()
         return run
+
+    def ahead(self) -> Ahead | None:
+        """What may be sent ahead now."""
+        if not KEEPS_MESSAGES_APART:
+            return None
+        self._places = Places(self._means, self._roster.rooms(self._means))
+        most = self._places.most
+        return Ahead(most, self._places.take) if most else None
+
+    def send_ahead(
+        self, attempt: Attempt, started: Callable[[int], None], ended: Callable[[Outcome], None]
+    ) -> HandlerRun:
+        """Send the attempt to the child that has a place for it."""
+        run = HandlerRun(attempt, ended, self._around.clock, self._asked, started)
+        child = self._places.of(attempt.job)
+        if child is not None:
+            run.line = request(attempt, child.slot)
+            self._runs.add(run)
+            if self._roster.line_up(child, run):
+                if run.started_at is not None:
+                    started(child.slot)
+                if child.unsent:
+                    self._post(partial(self._send_rest, child))
+                elif self._roster.is_late(run):
+                    self._wake.ring()
+                return run
+            self._runs.remove(run)
+        ended(TAKEN_BACK)
+        return run
+
+    def take_back(self) -> None:
+        """Have everything that was sent ahead and has not begun handed back."""
+        self._post(self._take_all_back)
 
     def close(self, seconds: float) -> None:
         """Kill what runs, dismiss the children; waits at most so long."""
@@ -107,15 +140,6 @@ class Children:
         self._closing = True
         self._wake.ring()
         self._thread.join(seconds)
-
-    def _set_deadline(self, run: HandlerRun) -> bool:
-        """Start the time of an attempt; True if the listening thread would look too late. The lock is held."""
-        timeout = run.attempt.job.timeout
-        if timeout is None:
-            return False
-        deadline = self._around.clock.monotonic() + timeout.total_seconds()
-        self._deadlines[run] = deadline
-        return deadline < self._looks_at
 
     def _post(self, call: Callable[[], None]) -> None:
         """Have the listening thread do something."""
@@ -134,44 +158,54 @@ class Children:
                 self._step()
             except Exception as error:  # a fault of this package costs attempts, never the worker
                 self._collapse(error)
-        for child in tuple(self._children):
+        for child in tuple(self._roster.children):
             self._bury(child)
+        self._regions.close()
         self._selector.close()
         self._wake.close()
 
     def _step(self) -> None:
-        sockets: list[tuple[WarmChild, int]] = []
+        heard: list[WarmChild] = []
         deaths: list[WarmChild] = []
         rung = False
-        for key, mask in self._selector.select(self._until_deadline()):
+        for key, _ in self._selector.select(self._until_next()):
             kind, child = key.data
-            if kind == _PIPE:  # first: what was printed before an answer became readable before it
+            if kind == _PIPE:  # what it printed comes first, then the answers that say whose it was
                 if not child.drain():
                     self._selector.unregister(child.pipe)
                     child.mute = True
-            elif kind == _SOCKET:
-                sockets.append((child, mask))
+                heard.append(child)
+            elif kind == _ANSWERS:
+                heard.append(child)
+            elif kind == _REQUESTS:
+                self._send_rest(child)
             elif kind == _DEATH:
                 deaths.append(child)
             else:
                 rung = True
-        for child, mask in sockets:
-            self._hear(child, mask)
+        for child in heard:
+            self._hear(child)
         for child in deaths:
             self._died(child)
         if rung:
             self._wake.clear()
             while self._inbox:
                 self._inbox.popleft()()
-        if self._deadlines:
-            self._enforce_deadlines()
+        now = self._around.clock.monotonic()
+        for run in self._roster.due(now):
+            self._end_now(run, timed_out=True)
+        for child in self._roster.overdue(now):
+            self._take_back(child)
         self._tell()
 
     def _tell(self) -> None:
-        over, self._over = self._over, []
-        for run, outcome in over:
-            self._runs.discard(run)
-            run.ended(outcome)
+        told, self._told = self._told, []
+        for run, outcome in told:
+            if outcome is not None:
+                self._runs.discard(run)
+                run.ended(outcome)
+            elif run.started is not None and run.child is not None:
+                run.started(run.child.slot)
 
     def _collapse(self, error: Exception) -> None:
         """Kill all children, and their attempts with them, since what they have said may be lost.
@@ -180,9 +214,8 @@ class Children:
         """
         told = _fault(error)
         self._around.warn(told)
-        with self._lock:
-            self._deadlines.clear()
-        for child in tuple(self._children):
+        self._roster.forget_deadlines()
+        for child in tuple(self._roster.children):
             if child.run is None or not child.run.ending:
                 self._bury(child)
         for run in tuple(self._runs):
@@ -197,102 +230,131 @@ class Children:
                 self._end(run, Outcome(kind=Kind.FAILURE, reason=told))
         self._tell()
 
-    def _until_deadline(self) -> float | None:
-        with self._lock:
-            self._looks_at = min(self._deadlines.values(), default=_FOREVER)
-        if self._looks_at == _FOREVER:
+    def _until_next(self) -> float | None:
+        """Seconds until something is to be done if nothing happens before."""
+        looks_at = self._roster.look()
+        if looks_at == FOREVER:
             return None
-        return min(max(0.0, self._looks_at - self._around.clock.monotonic()), _LONGEST_WAIT)
+        return min(max(0.0, looks_at - self._around.clock.monotonic()), _LONGEST_WAIT)
 
-    def _enforce_deadlines(self) -> None:
-        now = self._around.clock.monotonic()
-        with self._lock:
-            due = [run for run, deadline in self._deadlines.items() if deadline <= now]
-            for run in due:
-                del self._deadlines[run]
-        for run in due:
-            if run.child is not None and not run.ending:
-                self._bury(run.child, timed_out=True)
-
-    def _new_child(self, run: HandlerRun, line: bytes) -> None:
-        if run not in self._runs:  # a fault has ended it
+    def _new_child(self, run: HandlerRun) -> None:
+        if run.over:  # a fault has ended it
             return
         attempt = run.attempt
         if run.request.kill_at is not None:
             self._end(run, Outcome(kind=Kind.RELEASED, reason="stopped before it was started"))
             return
-        environment = self._environment.of_child(self._home, attempt.job.worker or "")
+        worker = attempt.job.worker or ""
+        environment = self._environment.of_child(self._home, worker)
+        inherited = () if attempt.jobs_fd is None else (attempt.jobs_fd,)
+        region = self._regions.take()
         try:
-            child = WarmChild(environment, () if attempt.jobs_fd is None else (attempt.jobs_fd,))
-        except OSError as error:  # of this machine or installation, not of the job
+            child = WarmChild(environment, inherited, self._regions.open(worker), region)
+        except (OSError, JobqError) as error:  # of this machine or installation, not of the job
+            self._regions.free(region)
             self._end(run, outcomes.no_room(error))
             return
-        child.run, run.child = run, child
-        self._children.add(child)
+        self._roster.add(child, run)
         child.listened = True
         register = self._selector.register
         register(child.pipe, selectors.EVENT_READ, (_PIPE, child))
-        register(child.socket, selectors.EVENT_READ, (_SOCKET, child))
+        register(child.answers, selectors.EVENT_READ, (_ANSWERS, child))
         if child.pidfd >= 0:
             register(child.pidfd, selectors.EVENT_READ, (_DEATH, child))
-        if not child.send(self._greeting + line):
+        child.send(self._greeting)
+        if not child.send(run.line):
             self._send_rest(child)
 
     def _send_rest(self, child: WarmChild) -> None:
-        """Go on sending when the socket takes more."""
-        if child.listened:
-            both = selectors.EVENT_READ | selectors.EVENT_WRITE
-            self._selector.modify(child.socket, both, (_SOCKET, child))
-
-    def _hear(self, child: WarmChild, mask: int) -> None:
+        """Send what its socket takes; go on when that takes more."""
         if not child.listened:
             return
-        if mask & selectors.EVENT_WRITE and child.send(child.unsent):
-            self._selector.modify(child.socket, selectors.EVENT_READ, (_SOCKET, child))
+        waiting = child.writable in self._selector.get_map()
+        done = self._roster.send_rest(child)
+        if waiting and done:
+            self._selector.unregister(child.writable)
+        elif not (waiting or done):
+            self._selector.register(child.writable, selectors.EVENT_WRITE, (_REQUESTS, child))
+
+    def _hear(self, child: WarmChild) -> None:
+        """Take in what it says."""
+        if not child.listened:
+            return
         lines, more = child.hear()
         for line in lines:
-            run = child.run
-            if line == READY:
-                if run is not None:
-                    with self._lock:
-                        self._set_deadline(run)
-            elif run is not None and not run.ending:
-                self._answered(child, run, line)
+            self._take_in(child, line)
+        child.attribute()
         if not more and child.listened:
             self._died(child)
 
-    def _answered(self, child: WarmChild, run: HandlerRun, line: bytes) -> None:
-        answer = None if line == NOTHING else Answer(line)
-        if self._deadlines:
-            with self._lock:
-                self._deadlines.pop(run, None)
-        if answer is not None and answer.left:
+    def _take_in(self, child: WarmChild, line: bytes) -> None:
+        run = child.run
+        if line == READY:
+            child.ready = True
+            if run is not None:
+                self._roster.begin(run)
+        elif run is None or run.ending:
+            return
+        elif line.startswith(PROGRESS):
+            if (told := progress(line)) is not None:
+                run.attempt.progress(told)
+        else:
+            self._answered(child, run, Answer(line))
+
+    def _answered(self, child: WarmChild, run: HandlerRun, answer: Answer) -> None:
+        self._roster.is_over(run)
+        if answer.waits:
+            child.drain()
+            child.attribute()
+        if answer.left:
             run.ending = True
-            self._give_away(partial(end_leftovers, self._around, child, run), partial(self._done, child, run, answer))
+            done = partial(self._done, child, run, answer)
+            self._threads.hand(partial(end_leftovers, self._around, child, run), partial(self._post, done))
         else:
             self._done(child, run, answer)
 
-    def _done(self, child: WarmChild, run: HandlerRun, answer: Answer | None) -> None:
+    def _done(self, child: WarmChild, run: HandlerRun, answer: Answer) -> None:
         """An attempt is over, and its child may have the next one."""
         if run.ending:  # it has taken a while; more may have been printed
             child.drain()
+            child.attribute()
         if child.unclean:
             self._bury(child, answer=answer)
             return
-        output = run.attempt.output
-        tail = output.tail()
-        self._end(run, Outcome(kind=Kind.SUCCESS, tail=tail) if answer is None else answer.outcome(tail))
-        child.run = None
+        self._means.note(run.attempt.job.handler or "", answer.seconds)
         child.jobs += 1
-        worn = child.mute or child.jobs >= JOBS_PER_CHILD or (answer is not None and answer.retire)
-        if worn or not child.listened:
+        worn = child.mute or answer.retire or child.jobs >= self._most_jobs or not child.listened
+        if worn:
+            self._take_back(child)
+        if worn and not child.ahead:
+            child.run = None
             self._bury(child)
         else:
-            with self._lock:
-                self._idle.append(child)
+            self._go_on(child)
+            if answer.waits:
+                child.go_on()
+        self._end(run, answer.outcome(run.attempt.output.tail() if answer.waits else "", run.started_at))
+
+    def _go_on(self, child: WarmChild) -> None:
+        """Its next attempt begins, or it has none."""
+        run = self._roster.next(child)
+        if run is None:
+            return
+        self._told.append((run, None))
+        if run.request.kill_at is not None:  # it was asked to stop when it had been taken already
+            self._post(partial(self._stop, run))
+
+    def _take_all_back(self) -> None:
+        for child in self._roster.children:
+            self._take_back(child)
+
+    def _take_back(self, child: WarmChild) -> None:
+        for run in self._roster.take_back(child):
+            self._end(run, TAKEN_BACK)
 
     def _died(self, child: WarmChild) -> None:
-        """A child is gone, or has closed its socket and is as good as gone."""
+        """A child is gone, or has closed its sockets and is as good as gone."""
+        self._settle(child)
         if not child.listened:
             return
         run = child.run
@@ -302,65 +364,58 @@ class Children:
             self._bury(child)
 
     def _stop(self, run: HandlerRun) -> None:
-        if run.child is not None and run.child.run is run and not run.ending:
-            self._bury(run.child)
+        if run.child is not None and not run.over:
+            self._end_now(run)
+
+    def _end_now(self, run: HandlerRun, *, timed_out: bool = False) -> None:
+        """End an attempt before its time; one that was sent ahead is taken back, if it still can be."""
+        child = run.child
+        if child is None or run.ending:
+            return
+        self._settle(child)
+        if child.run is run and not run.ending:
+            self._bury(child, timed_out=timed_out)
+
+    def _settle(self, child: WarmChild) -> None:
+        """See to it that nothing more begins in a child, and hear what has ended: then what it runs is known."""
+        self._take_back(child)
+        if child.listened:
+            for line in child.hear()[0]:
+                self._take_in(child, line)
 
     def _bury(self, child: WarmChild, *, timed_out: bool = False, answer: Answer | None = None) -> None:
         """End a child, and the attempt it has with it, of which `answer` was heard already."""
+        if not self._roster.remove(child):
+            return
         self._ignore(child)
-        self._children.discard(child)
-        run = child.run
-        if run is not None:
-            run.ending = True
+        self._take_back(child)
+        if child.run is not None:
+            child.run.ending = True
         burial = Burial(self._around, child, timed_out=timed_out, answer=answer)
-        self._give_away(burial.run, partial(self._buried, run, burial))
+        self._threads.hand(burial.run, partial(self._post, partial(self._buried, child, burial)))
 
-    def _buried(self, run: HandlerRun | None, burial: Burial) -> None:
-        if run is not None:
-            self._end(run, burial.outcome)
+    def _buried(self, child: WarmChild, burial: Burial) -> None:
+        self._regions.free(child.region)
+        for run, outcome in burial.outcomes:
+            self._end(run, TAKEN_BACK if outcome is None else outcome)
 
     def _ignore(self, child: WarmChild) -> None:
         if not child.listened:
             return
-        child.listened = False
-        with self._lock:
-            if child in self._idle:
-                self._idle.remove(child)
+        self._roster.dismiss(child)
         registered = self._selector.get_map()
-        for descriptor in (child.pipe, child.socket, child.pidfd):
+        for descriptor in (child.pipe, child.answers.fileno(), child.writable, child.pidfd):
             if descriptor != -1 and descriptor in registered:
                 self._selector.unregister(descriptor)
 
     def _end(self, run: HandlerRun, outcome: Outcome) -> None:
         """Note the end of an attempt, to be told when everything else of this step is done. It ends once."""
-        if any(run is other for other, _ in self._over):
+        if run.over:
             return
+        run.over = True
         run.attempt.output.close()
-        with self._lock:
-            self._deadlines.pop(run, None)
-        self._over.append((run, outcome))
-
-    def _give_away(self, work: Callable[[Wake], None], then: Callable[[], None]) -> None:
-        """Do something that takes time in a thread of its own, then go on here."""
-
-        def try_it(wake: Wake) -> None:
-            try:
-                work(wake)
-            except Exception as error:  # the thread lives on, and so does what waits for it
-                self._around.warn(_fault(error))
-
-        def run(wake: Wake) -> None:
-            try:
-                try_it(wake)
-            finally:
-                self._threads.free()
-                self._post(then)
-
-        try:
-            self._threads.run(run)
-        except (RuntimeError, OSError):  # no room for a thread: late is better than never
-            try_it(self._wake)
-            self._post(then)
+        self._roster.is_over(run)
+        self._told.append((run, outcome))
 
 
 def _fault(error: Exception) -> str:

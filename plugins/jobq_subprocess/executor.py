@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from jobq import presence
-from jobq.executor import Attempt, Executor, Outcome, Recovered, Running
+from jobq.executor import Ahead, Attempt, Executor, Outcome, Recovered, Running
 from jobq_subprocess.command import Command
 from jobq_subprocess.environment import Environment
 from jobq_subprocess.orphans import Orphans
@@ -38,7 +38,7 @@ class SubprocessExecutor(Executor):
         self._settings, self._context = settings, context
         self._environment = Environment(os.environb, settings["store"])
         self._around = Surroundings(context.clock, Orphans(), context.warn)
-        self._threads = Threads("jobq-attempt")
+        self._threads = Threads("jobq-attempt", context.warn)
         self._commands: set[Command] = set()
         self._made_children: Children | None = None
 
@@ -60,6 +60,16 @@ class SubprocessExecutor(Executor):
             self._commands.discard(command)
             ended(no_room(error))
         return command.stop
+
+    def ahead(self) -> Ahead | None:
+        return None if self._made_children is None else self._made_children.ahead()
+
+    def send_ahead(self, attempt: Attempt, started: Callable[[int], None], ended: Callable[[Outcome], None]) -> Running:
+        return self._children.send_ahead(attempt, started, ended)
+
+    def take_back(self) -> None:
+        if self._made_children is not None:
+            self._made_children.take_back()
 
     def recover(self, worker: WorkerInfo) -> Recovered:
         return presence.recover(self._context.home / "workers", worker)
@@ -84,5 +94,7 @@ class SubprocessExecutor(Executor):
                 home=context.home,
                 targets={name: handler.target for name, handler in context.handlers.items()},
                 path=[str(context.home.parent / part) for part in self._settings["handlers-path"]],
+                most_jobs=self._settings["child-max-jobs"],
+                memory=self._settings["child-max-memory"],
             )
         return self._made_children

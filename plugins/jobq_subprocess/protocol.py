@@ -1,44 +1,74 @@
-"""What the executor and a warm child say to each other: JSON objects, one a line, over a pair of sockets.
+"""What the executor and a warm child say to each other: lines of JSON over two pairs of sockets.
 
-    to the child      {"handlers": {name: target}, "path": [directory, …]}      once
+    to the child      {"handlers": {name: target}, "path": [directory, …], "memory": bytes or null}     once
                       {"job": record, "slot": number, "limit": bytes}           for each attempt
     from the child    {"ready":true}                                            once
-                      {"result":…}                                              the handler returned
-                      {"failed":reason,"exception":name or null}                it did not
+                      ~{"done": number, "total": number or null, "note": text}  whenever a handler tells its progress
+                      MICROSECONDS {"result":…}                                 the handler returned, after so long
+                      MICROSECONDS {"failed":reason,"exception":name or null}   it did not; `"permanent":true`: for good
+                      MICROSECONDS {"released":seconds}                         it wants to be called again later
 
-The child's answers may also say `"left":true`: processes that the handler started are still there; and
-`"retire":true`: the child should not be given another job. `jobq_subprocess.child` is executed as a file, without
-this package, and so builds its answers itself.
+Requests go over a pair of sockets that keeps messages apart, one request in one message wherever it fits: a child
+takes one at a time, and the executor, which holds the receiving end too, can take back what no child has taken.
+A child that marks an answer, `MICROSECONDS!`, waits for one byte before it goes on. It does so unless it is sure that
+the attempt printed nothing, so that what is printed belongs to the attempt that the executor believes is running:
+the executor sets the flag of the child's region (`jobq.started`) before it reads from the pipe, and a child that finds
+the pipe empty and then the flag not set has printed nothing.
+
+An answer may also say `"left":true`: processes that the handler started are still there; and `"retire":true`: the
+child should not be given another job. `jobq_subprocess.child` is executed as a file, without this package, and so
+builds its answers itself.
 """
 
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from jobq.executor import Kind, Outcome
+from jobq.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from jobq.executor import Attempt
 
 READY = b'{"ready":true}'
 NOTHING = b'{"result":null}'
+PROGRESS = b"~"
+MESSAGE_LIMIT = 1 << 15
+"""Bytes; a longer request is sent in several messages."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _decode = json.JSONDecoder().decode
 
 
-def greeting(targets: Mapping[str, str], path: Sequence[str]) -> bytes:
+def greeting(targets: Mapping[str, str], path: Sequence[str], memory: int | None) -> bytes:
     """The first line to a child."""
-    return _encode({"handlers": dict(targets), "path": list(path)}).encode() + b"\n"
+    return _encode({"handlers": dict(targets), "path": list(path), "memory": memory}).encode() + b"\n"
 
 
-def request(attempt: Attempt) -> bytes:
+def request(attempt: Attempt, slot: int) -> bytes:
     """The line that hands a child an attempt."""
-    message = {"job": attempt.job.record(), "slot": attempt.slot, "limit": attempt.result_limit}
+    message = {"job": attempt.job.record(), "slot": slot, "limit": attempt.result_limit}
     return _encode(message).encode() + b"\n"
+
+
+def messages(line: bytes) -> list[bytes]:
+    """A line to a child, in pieces that can be sent."""
+    if len(line) <= MESSAGE_LIMIT:
+        return [line]
+    return [line[start : start + MESSAGE_LIMIT] for start in range(0, len(line), MESSAGE_LIMIT)]
+
+
+def progress(line: bytes) -> Progress | None:
+    """What a child says of how far its attempt is; None where nobody understands it."""
+    try:
+        return Progress.from_record(_decode(line[len(PROGRESS) :].decode()))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 class Answer:
@@ -48,25 +78,43 @@ class Answer:
         line: as it came, without its end.
 
     Attributes:
+        seconds: how long the child was busy with the attempt.
+        waits: it goes on only when it is told to.
         left: processes that the handler started are still there.
         retire: the child should not be given another job.
     """
 
-    __slots__ = ("_message", "left", "retire")
+    __slots__ = ("_message", "left", "retire", "seconds", "waits")
 
     def __init__(self, line: bytes) -> None:
-        self._message = _message(line)
+        head, _, body = line.partition(b" ")
+        self.waits = head.endswith(b"!")
+        number = head[:-1] if self.waits else head
+        self.seconds = 0.0
+        if not number.isdigit():
+            self._message = _nonsense("no answer")
+        else:
+            self.seconds = int(number) / 1_000_000
+            self._message = {} if body == NOTHING else _message(body)
         self.left = bool(self._message.get("left"))
         self.retire = bool(self._message.get("retire"))
 
-    def outcome(self, tail: str) -> Outcome:
+    def outcome(self, tail: str, started: datetime | None = None) -> Outcome:
         """How the attempt ended."""
         message = self._message
         if "failed" in message:
             return Outcome(
-                kind=Kind.FAILURE, reason=str(message["failed"]), exception=message.get("exception"), tail=tail
+                kind=Kind.FAILURE,
+                reason=str(message["failed"]),
+                exception=message.get("exception"),
+                permanent=bool(message.get("permanent")),
+                tail=tail,
+                started=started,
             )
-        return Outcome(kind=Kind.SUCCESS, result=message.get("result"), tail=tail)
+        if "released" in message:
+            delay = timedelta(seconds=message["released"])
+            return Outcome(kind=Kind.RELEASED, reason="snoozed", delay=delay, tail=tail, started=started)
+        return Outcome(kind=Kind.SUCCESS, result=message.get("result"), tail=tail, started=started)
 
 
 class Lines:
@@ -89,11 +137,13 @@ class Lines:
         return lines
 
 
-def _message(line: bytes) -> dict[str, Any]:
+def _message(body: bytes) -> dict[str, Any]:
     try:
-        message = _decode(line.decode())
+        message = _decode(body.decode())
     except (ValueError, RecursionError) as error:
-        return {"failed": f"the handler's process said what nobody understands: {error}", "retire": True}
-    if isinstance(message, dict):
-        return message
-    return {"failed": "the handler's process said what nobody understands", "retire": True}
+        return _nonsense(str(error))
+    return message if isinstance(message, dict) else _nonsense("no object")
+
+
+def _nonsense(why: str) -> dict[str, Any]:
+    return {"failed": f"the handler's process said what nobody understands: {why}", "retire": True}

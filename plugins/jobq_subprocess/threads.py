@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 
 
 class Threads:
-    """Runs each piece of work in a thread of its own; hands it a bell that is the thread's."""
+    """Runs each piece of work in a thread of its own; hands it a bell that is the thread's.
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    Args:
+        name: of the threads.
+        warn: hears of work that failed.
+    """
+
+    def __init__(self, name: str, warn: Callable[[str], None]) -> None:
+        self._name, self._warn = name, warn
         self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
@@ -43,6 +48,32 @@ class Threads:
                 self._threads.append(thread)
             self._busy += 1
         self._work.put(work)
+
+    def hand(self, work: Work, then: Callable[[], None]) -> None:
+        """Start `work`, and call `then` from its thread when it is over, whatever it raised.
+
+        Where there is no room for a thread it is done here and now: late is better than never.
+        """
+
+        def try_it(wake: Wake) -> None:
+            try:
+                work(wake)
+            except Exception as error:  # the thread lives on, and so does what waits for it
+                self._warn(f"executor failed: {type(error).__name__}: {error}")
+
+        def run(wake: Wake) -> None:
+            try:
+                try_it(wake)
+            finally:
+                self.free()
+                then()
+
+        try:
+            self.run(run)
+        except (RuntimeError, OSError):
+            with Wake() as wake:
+                try_it(wake)
+            then()
 
     def free(self) -> None:
         """Called by work that is as good as done, before it tells anybody: its thread can be counted on again."""

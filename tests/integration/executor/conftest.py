@@ -1,6 +1,7 @@
 """Attempts through the executor's interface alone, in processes of their own; nothing of a test outlives it."""
 
 import ctypes
+import subprocess
 import threading
 import time
 from datetime import timedelta
@@ -16,6 +17,8 @@ from jobq.handlers import Handler
 from jobq.job import State, new_id
 from jobq.output import Capture, Reading
 from jobq.testing import make_context, make_job, make_settings
+from jobq_subprocess.groups import Groups
+from jobq_subprocess.orphans import Orphans
 
 ENDS_WITHIN = 30.0
 """Seconds that anything a test waits for may take at most."""
@@ -66,6 +69,7 @@ class Lab:
         self.home = directory / "home"
         self.home.mkdir(mode=0o700)
         self.worker = new_id()
+        self.progress = []
         self.marker = f"JOBQ_WORKER={self.worker}".encode()
         self.path = directory / "modules"
         self.path.mkdir()
@@ -73,7 +77,7 @@ class Lab:
         (self.path / "garbled_handlers.py").write_text("this is (no Python\n")
         self.executor = self.make()
 
-    def make(self):
+    def make(self, **values):
         handlers = {}
         names = [
             line.split("(")[0].split()[-1] for line in _handlers_source() if line.startswith(("def ", "async def "))
@@ -82,7 +86,7 @@ class Lab:
         targets |= {"broken": "broken_handlers:f", "garbled": "garbled_handlers:f", "module": "no_such_module:f"}
         for name, target in targets.items():
             handlers[name] = Handler(name=name, target=target, distribution="tests 1")
-        settings = make_settings(values={"handlers-path": [str(HANDLERS), str(self.path)]})
+        settings = make_settings(values={"handlers-path": [str(HANDLERS), str(self.path)], **values})
         (provider,) = jobq_subprocess.jobq_executors()
         return provider.make(settings, make_context(self.home, clock=SystemClock(), handlers=handlers))
 
@@ -102,6 +106,7 @@ class Lab:
             output=Capture(self.home, job.id, job.run, output_limit),
             kill_grace=timedelta(seconds=grace),
             result_limit=limit,
+            progress=self.progress.append,
         )
         return Run(self.executor, attempt)
 
@@ -109,12 +114,20 @@ class Lab:
         """Run an attempt to its end; its outcome."""
         return self.start(command, **fields).outcome
 
+    def warnings(self):
+        """What the executor warns of from now on."""
+        told = []
+        object.__setattr__(self.executor._around, "warn", told.append)
+        self.executor._threads._warn = told.append
+        return told
+
     def handle(self, name, payload=None, **fields):
         """Run an attempt of a handler to its end; its outcome."""
         return self.run(handler=name, payload=payload, **fields)
 
     def close(self):
         self.executor.close()
+        self.executor._around.close()
         left = processes.carriers(self.marker)
         processes.kill_all(lambda: processes.carriers(self.marker), seconds=5)
         assert left == []
@@ -140,6 +153,27 @@ def gone(pid):
     """Whether this process has ended."""
     found = processes.process(pid)
     return found is None or found.dead
+
+
+@pytest.fixture(scope="session")
+def groupable():
+    """Whether this process can make cgroups and move what it starts into them."""
+    groups = Groups()
+    child = subprocess.Popen(["sleep", "1000"])
+    try:
+        group = groups.hold(new_id(), child.pid, (), Orphans())
+        return group is not None and group.pids() == {child.pid}
+    finally:
+        child.kill()
+        child.wait()
+        groups.close()
+
+
+@pytest.fixture
+def grouped(groupable):
+    """For tests that need cgroups."""
+    if not groupable:
+        pytest.skip("no cgroups can be made here")
 
 
 @pytest.fixture

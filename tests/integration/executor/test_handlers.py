@@ -14,7 +14,7 @@ import pytest
 from jobq import processes
 from jobq.executor import Kind
 from jobq_subprocess.burial import Burial
-from jobq_subprocess.children import Children
+from jobq_subprocess.roster import Roster
 from jobq_subprocess.warm import WarmChild
 
 
@@ -241,8 +241,7 @@ def test_one_that_is_quicker_than_its_timeout(lab):
 
 
 def test_a_timeout_of_a_month(lab, monkeypatch):
-    told = []
-    object.__setattr__(lab.executor._around, "warn", told.append)
+    told = lab.warnings()
     run = lab.start(handler="sleeps", timeout=30 * 86400.0)
     run.printed(2)
     assert lab.handle("echo", 1).result == 1
@@ -329,8 +328,9 @@ def test_one_that_breaks_its_output_harms_no_other(lab, name):
     assert run.output.startswith(b"one\ntwo\n")
 
 
-def test_children_are_replaced_in_time(lab, monkeypatch):
-    monkeypatch.setattr("jobq_subprocess.children.JOBS_PER_CHILD", 3)
+def test_children_are_replaced_in_time(lab):
+    lab.executor.close()
+    lab.executor = lab.make(**{"child-max-jobs": "3"})
     pids = [lab.handle("about").result["pid"] for _ in range(7)]
     assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [3, 3, 1]
 
@@ -363,8 +363,7 @@ def test_a_machine_without_room_hands_jobs_back(lab, monkeypatch):
 
 
 def test_a_fault_of_the_executor_costs_attempts_only(lab, monkeypatch, gone):
-    told = []
-    object.__setattr__(lab.executor._around, "warn", told.append)
+    told = lab.warnings()
     sleeping = lab.start(handler="sleeps")
     child, _ = sleeping.printed(2)
     hear = WarmChild.hear
@@ -384,16 +383,15 @@ def test_a_fault_of_the_executor_costs_attempts_only(lab, monkeypatch, gone):
 
 
 def test_a_fault_that_comes_with_an_attempt_goes_with_it(lab, monkeypatch):
-    told = []
-    object.__setattr__(lab.executor._around, "warn", told.append)
-    until_deadline = Children._until_deadline
+    told = lab.warnings()
+    look = Roster.look
 
     def fail(self):
         if self._deadlines:
             raise OverflowError("too long")
-        return until_deadline(self)
+        return look(self)
 
-    monkeypatch.setattr(Children, "_until_deadline", fail)
+    monkeypatch.setattr(Roster, "look", fail)
     run = lab.start(handler="sleeps", timeout=3600.0)
     assert run.outcome.kind is Kind.SIGNAL
     assert lab.handle("echo", 1).result == 1
@@ -401,7 +399,7 @@ def test_a_fault_that_comes_with_an_attempt_goes_with_it(lab, monkeypatch):
 
 
 def test_an_attempt_ends_once_when_a_fault_comes_before_its_child(lab, monkeypatch):
-    object.__setattr__(lab.executor._around, "warn", lambda told: None)
+    lab.warnings()
     assert lab.handle("echo", 1).result == 1
     waiting = []
     faults = [ZeroDivisionError("a fault")]
@@ -425,8 +423,7 @@ def test_a_fault_while_leftovers_are_ended_costs_the_child(lab, monkeypatch, gon
     def fail(*_args, **_options):
         raise OSError(errno.EIO, "Input/output error")
 
-    told = []
-    object.__setattr__(lab.executor._around, "warn", told.append)
+    told = lab.warnings()
     monkeypatch.setattr("jobq_subprocess.burial.Ladder", fail)
     run = lab.start(handler="leaves", payload=how, grace=0.2)
     outcome = run.outcome
@@ -442,8 +439,7 @@ def test_a_fault_of_a_burial_ends_its_attempt(lab, monkeypatch):
         run(self, wake)
         raise ZeroDivisionError("a fault")
 
-    told = []
-    object.__setattr__(lab.executor._around, "warn", told.append)
+    told = lab.warnings()
     run = Burial.run
     monkeypatch.setattr(Burial, "run", fail)
     assert lab.handle("dies", 3).kind is Kind.FAILURE

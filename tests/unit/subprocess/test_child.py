@@ -2,6 +2,9 @@
 
 import json
 import os
+import signal
+import threading
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -16,22 +19,50 @@ def environ(monkeypatch):
         monkeypatch.setenv(name, "before")
 
 
-def answer(handler, *, leftovers=lambda: False, limit=1000, **fields):
-    served = child.Child({"h": "m:f"}, leftovers)
-    served._handlers["h"] = handler
-    job = make_job(handler="h", **fields)
-    line = served.answer({"job": json.loads(json.dumps(job.record())), "slot": 3, "limit": limit})
-    assert line.endswith(b"\n")
-    assert line.count(b"\n") == 1
-    return line
+class Served:
+    """A child that serves one handler, and what it says besides its answers."""
+
+    def __init__(self, handler, *, leftovers=lambda: False, memory=None):
+        self.said, self.begun = [], []
+        begin = lambda *run: self.begun.append(run)  # noqa: E731
+        self.child = child.Child({"h": "m:f"}, leftovers, say=self.said.append, begin=begin, memory=memory)
+        self.child._handlers["h"] = handler
+
+    def answer(self, *, limit=1000, **fields):
+        job = make_job(handler="h", **fields)
+        answer, self.marked = self.child.answer(
+            {"job": json.loads(json.dumps(job.record())), "slot": 3, "limit": limit}
+        )
+        assert b"\n" not in answer
+        return answer
+
+
+def answer(handler, *, leftovers=lambda: False, **fields):
+    return Served(handler, leftovers=leftovers).answer(**fields)
 
 
 def test_the_shortest_answer():
-    assert answer(lambda job, context: None) == b'{"result":null}\n'
+    assert answer(lambda job, context: None) == b'{"result":null}'
+
+
+def test_a_run_is_noted_before_its_handler_is_called():
+    served = Served(lambda job, context: list(map(list, served.begun)))
+    assert json.loads(served.answer(job_id="a", run=7)) == {"result": [["a", 7]]}
 
 
 def test_leftovers_are_told():
-    assert json.loads(answer(lambda job, context: 1, leftovers=lambda: True)) == {"left": True, "result": 1}
+    served = Served(lambda job, context: 1, leftovers=lambda: True)
+    assert json.loads(served.answer()) == {"left": True, "result": 1}
+    assert served.marked
+
+
+def test_a_child_that_holds_too_much_retires():
+    served = Served(lambda job, context: 1, memory=1)
+    assert json.loads(served.answer()) == {"retire": True, "result": 1}
+    assert served.marked
+    served = Served(lambda job, context: 1, memory=1 << 40)
+    assert json.loads(served.answer()) == {"result": 1}
+    assert not served.marked
 
 
 def test_a_result_may_be_nested_as_deep_as_any_json_of_a_job():
@@ -113,3 +144,96 @@ def test_a_traceback_that_cannot_be_printed(monkeypatch, capfd):
 
     assert json.loads(answer(handler))["failed"] == "ValueError: x"
     assert capfd.readouterr().err == "ValueError, whose traceback cannot be printed\n"
+
+
+def test_progress_is_told_at_most_ten_times_a_second_and_at_last():
+    def handler(job, context):
+        for done in range(1000):
+            context.progress(done, 1000, "at \ud800 it")
+
+    served = Served(handler)
+    served.answer()
+    told = [json.loads(line.removeprefix(b"~")) for line in served.said]
+    assert told[0] == {"done": 0, "total": 1000, "note": "at it"}
+    assert told[-1]["done"] == 999
+    assert len(told) < 100
+
+
+@pytest.mark.parametrize("done", [-1, "1", None, float("nan")])
+def test_progress_that_is_no_number_is_the_handlers_mistake(done, capfd):
+    message = json.loads(answer(lambda job, context: context.progress(done)))
+    assert message["exception"] in ("ValueError", "TypeError")
+
+
+def test_after_its_handler_a_context_tells_nothing():
+    kept = []
+    served = Served(lambda job, context: kept.append(context))
+    served.answer()
+    kept[0].progress(1)
+    assert served.said == []
+
+
+@pytest.mark.parametrize(("delay", "seconds"), [(0, 0.0), (1.5, 1.5), (timedelta(minutes=1), 60.0)])
+def test_a_snooze(delay, seconds):
+    def handler(job, context):
+        try:
+            context.snooze(delay)
+        except Exception:
+            return "not an error that a handler should catch"
+
+    assert json.loads(answer(handler)) == {"released": seconds}
+
+
+@pytest.mark.parametrize("delay", [-1, float("inf"), float("nan"), "soon", timedelta(days=-1)])
+def test_a_snooze_for_no_time_is_the_handlers_mistake(delay, capfd):
+    message = json.loads(answer(lambda job, context: context.snooze(delay)))
+    assert message["exception"] in ("ValueError", "TypeError")
+
+
+def test_a_failure_for_good_and_one_for_now():
+    assert json.loads(answer(lambda job, context: context.fail("no such\ncustomer"))) == {
+        "failed": "no such",
+        "exception": None,
+        "permanent": True,
+    }
+    assert json.loads(answer(lambda job, context: context.fail("busy", retry=True))) == {
+        "failed": "busy",
+        "exception": None,
+    }
+
+
+def test_the_deadline():
+    def handler(job, context):
+        return None if context.deadline is None else (context.deadline - datetime.now(UTC)).total_seconds()
+
+    assert json.loads(answer(handler)) == {"result": None}
+    assert 50 < json.loads(answer(handler, timeout=timedelta(seconds=60)))["result"] <= 60
+
+
+def test_a_handler_that_asks_whether_it_is_cancelled_ends_by_itself():
+    def handler(job, context):
+        before = context.cancelled()
+        os.kill(os.getpid(), signal.SIGTERM)
+        return [before, context.cancelled()]
+
+    try:
+        assert json.loads(answer(handler)) == {"result": [False, True]}
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def test_the_next_handler_is_ended_by_a_signal_again():
+    served = Served(lambda job, context: context.cancelled())
+    assert json.loads(served.answer()) == {"result": False}
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_thread_that_asks_is_told_no():
+    def handler(job, context):
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(context.cancelled()))
+        thread.start()
+        thread.join()
+        return answers
+
+    assert json.loads(answer(handler)) == {"result": [False]}

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from jobq.executor import Attempt, Kind
 from jobq.job import Job, State
 from jobq.output import Capture
-from jobq.testing import make_job
+from jobq.progress import Progress
+from jobq.testing import START, make_job
 from jobq_subprocess import protocol
 
 
@@ -41,7 +42,7 @@ def test_a_request_is_one_line_with_the_whole_job():
         kill_grace=timedelta(seconds=5),
         result_limit=77,
     )
-    line = protocol.request(attempt)
+    line = protocol.request(attempt, 3)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     message = json.loads(line)
@@ -50,26 +51,58 @@ def test_a_request_is_one_line_with_the_whole_job():
 
 
 def test_a_greeting_is_one_line():
-    line = protocol.greeting({"a": "m:f"}, ["/x\ny"])
+    line = protocol.greeting({"a": "m:f"}, ["/x\ny"], 77)
     assert line.count(b"\n") == 1
-    assert json.loads(line) == {"handlers": {"a": "m:f"}, "path": ["/x\ny"]}
+    assert json.loads(line) == {"handlers": {"a": "m:f"}, "path": ["/x\ny"], "memory": 77}
+
+
+@given(st.integers(0, 5 * protocol.MESSAGE_LIMIT))
+def test_messages_are_a_line_in_pieces(length):
+    line = b"x" * length + b"\n"
+    pieces = protocol.messages(line)
+    assert b"".join(pieces) == line
+    assert all(0 < len(piece) <= protocol.MESSAGE_LIMIT for piece in pieces)
+
+
+def test_progress():
+    assert protocol.progress(b'~{"done":3,"total":10,"note":"n"}') == Progress(3, 10, "n")
+    for nonsense in (b"~", b"~3", b"~[]", b'~{"done":"x"}', b"~{}", b"~\xff"):
+        assert protocol.progress(nonsense) is None
+
+
+def test_the_shortest_answer():
+    answer = protocol.Answer(b'1500 {"result":null}')
+    assert (answer.seconds, answer.waits, answer.left, answer.retire) == (0.0015, False, False, False)
+    assert answer.outcome("").result is None
+
+
+def test_an_answer_that_waits():
+    assert protocol.Answer(b'0! {"result":null}').waits
+
+
+def test_a_snooze():
+    outcome = protocol.Answer(b'1 {"released":1.5}').outcome("tail", START)
+    assert (outcome.kind, outcome.delay, outcome.tail) == (Kind.RELEASED, timedelta(seconds=1.5), "tail")
+    assert outcome.started == START
 
 
 def test_a_result():
-    answer = protocol.Answer('{"left":true,"result":{"ü":1}}'.encode())
+    answer = protocol.Answer('12! {"left":true,"result":{"ü":1}}'.encode())
     assert (answer.left, answer.retire) == (True, False)
     outcome = answer.outcome("tail")
     assert (outcome.kind, outcome.result, outcome.tail) == (Kind.SUCCESS, {"ü": 1}, "tail")
 
 
 def test_a_failure():
-    answer = protocol.Answer(b'{"retire":true,"failed":"ValueError: no","exception":"ValueError"}')
+    answer = protocol.Answer(b'12 {"retire":true,"failed":"ValueError: no","exception":"ValueError"}')
     assert (answer.left, answer.retire) == (False, True)
     outcome = answer.outcome("")
     assert (outcome.kind, outcome.reason, outcome.exception) == (Kind.FAILURE, "ValueError: no", "ValueError")
 
 
-@pytest.mark.parametrize("line", [b"", b"what", b"[]", b'"x"', b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "line", [b"", b"what", b"1 []", b'1 "x"', b"1 \xff", b"1 " + b"[" * 100_000, b'{"result":null}', b"-1 {}"]
+)
 def test_nonsense_is_a_failure_and_the_childs_last_word(line):
     answer = protocol.Answer(line)
     assert answer.retire

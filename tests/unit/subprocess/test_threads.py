@@ -11,7 +11,7 @@ WITHIN = 30
 
 
 def test_one_that_is_free_is_used_again():
-    threads = Threads("test")
+    threads = Threads("test", print)
     seen = []
     done = threading.Semaphore(0)
 
@@ -28,7 +28,7 @@ def test_one_that_is_free_is_used_again():
 
 
 def test_work_never_waits_for_other_work():
-    threads = Threads("test")
+    threads = Threads("test", print)
     barrier = threading.Barrier(5)
 
     def work(wake):
@@ -48,7 +48,7 @@ def test_a_thread_that_cannot_be_started_costs_no_descriptor(monkeypatch):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", fail)
-    threads = Threads("test")
+    threads = Threads("test", print)
     before = os.listdir("/proc/self/fd")
     with pytest.raises(RuntimeError):
         threads.run(lambda wake: None)

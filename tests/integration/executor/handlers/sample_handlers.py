@@ -214,3 +214,37 @@ not_callable = 5
 
 def enqueues(job, context):
     return context.enqueue(command="echo from a handler").id
+
+
+def waits_for(job, context):
+    """Ends when there is a file of the payload's name."""
+    while not os.path.exists(job.payload):
+        time.sleep(0.001)
+
+
+def writes(job, context):
+    os.write(1 + len(job.payload) % 2, (job.payload if isinstance(job.payload, str) else "").encode())
+
+
+def starts_what_prints(job, context):
+    text = job.payload if isinstance(job.payload, str) else ""
+    subprocess.run(["/bin/cat"], input=text, text=True, check=True)
+
+
+def appends(job, context):
+    with open(job.payload, "a") as file:
+        file.write(job.id)
+
+
+def is_alone(job, context):
+    """Whether this process has no living children."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return True
+    return False
+
+
+def sleeps_with(job, context):
+    time.sleep(1000)

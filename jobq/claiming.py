@@ -1,0 +1,70 @@
+"""What a worker asks its store for at one step: jobs for its free slots and, behind those, jobs to be sent ahead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobq.store import ALONE_LOSSES, Wanted
+
+if TYPE_CHECKING:
+    from jobq.attempts import Attempts
+    from jobq.executor import Ahead
+    from jobq.job import Job
+
+
+class ClaimRequest:
+    """One claim. Jobs are sent ahead only as long as the next one in claim order may be, so that none is overtaken.
+
+    Args:
+        attempts: those under way.
+        queues: the queues that the worker serves.
+        handlers: the handlers that it has.
+        may_claim: whether it may claim anything at all.
+        peek: ask what is next even if nothing can be taken, where jobs were sent ahead that may have to give way.
+
+    Attributes:
+        free: how many slots are free; so many of the claimed jobs start at once, those after them are sent ahead.
+        limit: the most jobs to be claimed.
+    """
+
+    def __init__(
+        self,
+        attempts: Attempts,
+        *,
+        queues: tuple[str, ...] | None,
+        handlers: frozenset[str],
+        may_claim: bool,
+        peek: bool,
+    ) -> None:
+        self.free = self.limit = attempts.free if may_claim else 0
+        self._ahead: Ahead | None = None
+        self._asked = 0
+        self._next: Job | None = None
+        self._attempts = attempts
+        if may_claim and attempts:
+            self._ahead = attempts.ahead()
+            if self._ahead is not None:
+                self.limit += self._ahead.most
+            elif peek and attempts.lowest_ahead is not None:
+                self.limit += 1
+        self.wanted = Wanted(
+            queues=queues,
+            handlers=handlers,
+            max_losses=ALONE_LOSSES - 1 if attempts else None,
+            leading=self._leads if self.limit > self.free else None,
+        )
+
+    @property
+    def overtakes(self) -> bool:
+        """Whether what is next cannot be taken now and has a higher priority than something sent ahead before."""
+        if self._next is None:
+            return False
+        lowest = self._attempts.lowest_ahead
+        return lowest is not None and self._next.priority > lowest
+
+    def _leads(self, job: Job) -> bool:
+        self._asked += 1
+        if self._asked <= self.free or (self._ahead is not None and self._ahead.takes(job)):
+            return True
+        self._next = job
+        return False
