@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import operator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 if TYPE_CHECKING:
     import logging
@@ -43,6 +43,7 @@ class HandlerContext(Protocol):
         attempt: the number of this attempt: failed ones so far, plus one.
         run: the number of this run; lost and released runs count too.
         log: a logger whose lines go to the attempt's output.
+        deadline: when this attempt will have taken too long (aware UTC); None without a timeout.
     """
 
     job: Job
@@ -51,6 +52,41 @@ class HandlerContext(Protocol):
 
     @property
     def log(self) -> logging.Logger: ...
+
+    @property
+    def deadline(self) -> datetime | None: ...
+
+    def cancelled(self) -> bool:
+        """Whether this attempt was asked to stop: by a cancel, a worker that does not wait, or its timeout.
+
+        A handler that never asks is ended by the signal TERM. From its first call on, made in the main thread, one
+        that asks is left to end by itself, for as long as `kill-grace` says; if it then returns, its job completes,
+        unless its time was over.
+        """
+
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
+        """Tell how far this attempt is, for whoever looks at the job; as often as one likes.
+
+        Args:
+            done: how much is done, at least 0, in a unit of the handler's own.
+            total: how much there is to do; None where that is not known.
+            note: what it is at; one line, of which 200 characters are kept.
+
+        Raises:
+            ValueError, TypeError: `done` or `total` is no such number.
+        """
+
+    def snooze(self, delay: timedelta | float) -> NoReturn:
+        """End this attempt and have the job run again after `delay` (seconds); nothing is counted.
+
+        Ends the handler by an exception that is no `Exception`, as does `fail`.
+
+        Raises:
+            ValueError, TypeError: the delay is negative, or none.
+        """
+
+    def fail(self, reason: str, *, retry: bool = False) -> NoReturn:
+        """End this attempt as a failure with this reason, one line. Without `retry` the job is dead at once."""
 
     def enqueue(
         self,

@@ -37,9 +37,6 @@ LONGEST_SNOOZE = 36500 * 86400.0
 LEFTOVER_TASKS_SECONDS = 1.0
 """How long tasks that an async handler left behind may take to be cancelled."""
 
-PROGRESS_SECONDS = 0.1
-"""The least time between two reports of progress; the last one is always told."""
-
 _FIONREAD = 0x541B  # of ioctl_tty(2)
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
 
@@ -62,8 +59,6 @@ class Context:
         self._child = child
         self._began = time.time()
         self._over = False
-        self._told = float("-inf")
-        self._untold = b""
         self._stopped: bool | None = None  # None: nobody has asked yet
 
     @functools.cached_property
@@ -98,14 +93,8 @@ class Context:
         from jobq.progress import Progress
 
         line = b"~" + _encode(Progress.of(done, total, note).record()).encode("utf-8", "replace") + b"\n"
-        now = time.monotonic()
-        if self._over:
-            return
-        if now - self._told < PROGRESS_SECONDS:
-            self._untold = line
-            return
-        self._told, self._untold = now, b""
-        self._child.say(line)
+        if not self._over:
+            self._child.say(line)
 
     def snooze(self, delay: timedelta | float) -> NoReturn:
         """End this attempt, uncounted, to be made again later."""
@@ -123,10 +112,8 @@ class Context:
         return self._child.queue.enqueue(**fields)
 
     def close(self) -> None:
-        """The handler is over: nothing is told for it any more but the last of its progress."""
+        """The handler is over: nothing is told for it any more."""
         self._over = True
-        if self._untold:
-            self._child.say(self._untold)
         if self._stopped is not None:
             signal.signal(signal.SIGTERM, signal.SIG_DFL if not self._stopped else signal.SIG_IGN)
 

@@ -281,25 +281,24 @@ class Children:
         if not child.listened:
             return
         lines, more = child.hear()
-        for line in lines:
-            self._take_in(child, line)
+        self._take_in(child, lines)
         child.attribute()
         if not more and child.listened:
             self._died(child)
 
-    def _take_in(self, child: WarmChild, line: bytes) -> None:
-        run = child.run
-        if line == READY:
-            child.ready = True
-            if run is not None:
-                self._roster.begin(run)
-        elif run is None or run.ending:
-            return
-        elif line.startswith(PROGRESS):
-            if (told := progress(line)) is not None:
+    def _take_in(self, child: WarmChild, lines: list[bytes]) -> None:
+        for line, following in zip(lines, (*lines[1:], b""), strict=False):
+            run = child.run
+            if line == READY:
+                child.ready = True
+                if run is not None:
+                    self._roster.begin(run)
+            elif run is None or run.ending:
+                continue
+            elif not line.startswith(PROGRESS):
+                self._answered(child, run, Answer(line))
+            elif not following.startswith(PROGRESS) and (told := progress(line)) is not None:  # the last of many
                 run.attempt.progress(told)
-        else:
-            self._answered(child, run, Answer(line))
 
     def _answered(self, child: WarmChild, run: HandlerRun, answer: Answer) -> None:
         self._roster.is_over(run)
@@ -380,8 +379,7 @@ class Children:
         """See to it that nothing more begins in a child, and hear what has ended: then what it runs is known."""
         self._take_back(child)
         if child.listened:
-            for line in child.hear()[0]:
-                self._take_in(child, line)
+            self._take_in(child, child.hear()[0])
 
     def _bury(self, child: WarmChild, *, timed_out: bool = False, answer: Answer | None = None) -> None:
         """End a child, and the attempt it has with it, of which `answer` was heard already."""

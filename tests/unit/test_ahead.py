@@ -229,7 +229,12 @@ def test_what_is_of_the_same_priority_waits_its_turn(bench):
     for job_id in "abcd":
         bench.add(job_id)
     seen = []
-    bench.work(lambda: bench.add("later", command="true"), bench.worker._stir, lambda: seen.append(bench.ahead))
+
+    def later():
+        bench.add("later", command="true")
+        bench.worker._stir()
+
+    bench.work(later, lambda: seen.append(bench.ahead))
     assert seen == [["b", "c", "d"]]
 
 

@@ -303,7 +303,7 @@ def test_a_fault_of_the_executor_ends_each_once(lab, line, monkeypatch, tmp_path
     gate = tmp_path / "gate"
     before, ahead = line(("waits_for", str(gate)), ("echo", 1), ("echo", 2))
 
-    def fail(self, run, line):
+    def fail(self, child, lines):
         monkeypatch.undo()
         raise ZeroDivisionError("a fault")
 

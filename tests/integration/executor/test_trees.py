@@ -51,9 +51,19 @@ SHAPES = {
 }
 
 
-@pytest.fixture(params=[True, False], ids=["adopting", "plain"])
-def adopts(request):
+@pytest.fixture(params=["adopting", "grouping", "plain"])
+def finds(request, monkeypatch, groupable):
+    """By what means what has gone astray is found: it was adopted, it is in the attempt's cgroup, or neither."""
+    if request.param != "grouping":
+        monkeypatch.setattr("jobq_subprocess.groups.Groups.hold", lambda *_: None)
+    elif not groupable:
+        pytest.skip("no cgroups can be made here")
     return request.param
+
+
+@pytest.fixture
+def adopts(finds):
+    return finds == "adopting"
 
 
 def shapes(*without):
@@ -61,13 +71,13 @@ def shapes(*without):
 
 
 @shapes()
-def test_a_timeout_ends_the_tree(lab, adopts, monkeypatch, gone, shape):
+def test_a_timeout_ends_the_tree(lab, finds, monkeypatch, gone, shape):
     monkeypatch.setattr("jobq_subprocess.supervision.PIPE_GRACE", 0.2)
     wait = "wait; " if "fork" not in shape else ""
     run = lab.start(f"{SHAPES[shape]}\n{wait}while :; do sleep 1000; done", timeout=0.5, grace=0.1)
     (pid,) = run.printed(1)
     assert run.outcome.kind is Kind.TIMEOUT
-    if shape == "double fork, cleared" and not adopts:
+    if shape == "double fork, cleared" and finds == "plain":
         os.kill(pid, signal.SIGKILL)  # the one that cannot be found there
     else:
         assert gone(pid)
@@ -114,8 +124,8 @@ def test_a_timeout_does_not_concern_what_is_left_over(lab):
     assert run.outcome.kind is Kind.SUCCESS
 
 
-def test_a_holder_of_the_pipe_that_cannot_be_found_is_not_waited_for(lab, adopts, monkeypatch, gone):
-    if adopts:
+def test_a_holder_of_the_pipe_that_cannot_be_found_is_not_waited_for(lab, finds, monkeypatch, gone):
+    if finds != "plain":
         pytest.skip("it is found there")
     monkeypatch.setattr("jobq_subprocess.supervision.PIPE_GRACE", 0.2)
     run = lab.start(f"{SHAPES['double fork, cleared']}; exit 7", grace=0.0)
@@ -176,8 +186,10 @@ def test_jobs_side_by_side_keep_their_processes(lab, gone):
     assert gone(pid)
 
 
-def test_what_takes_no_signal_from_us_is_told_of_and_left(lab, monkeypatch, eventually, gone):
+def test_what_takes_no_signal_from_us_is_told_of_and_left(lab, finds, monkeypatch, eventually, gone):
     """A job's set-uid program belongs to somebody else."""
+    if finds == "grouping":
+        pytest.skip("it is killed with its cgroup there")
 
     def refuse(target, number):
         raise PermissionError

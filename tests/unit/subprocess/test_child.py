@@ -146,17 +146,15 @@ def test_a_traceback_that_cannot_be_printed(monkeypatch, capfd):
     assert capfd.readouterr().err == "ValueError, whose traceback cannot be printed\n"
 
 
-def test_progress_is_told_at_most_ten_times_a_second_and_at_last():
+def test_progress_is_told():
     def handler(job, context):
-        for done in range(1000):
-            context.progress(done, 1000, "at \ud800 it")
+        for done in range(3):
+            context.progress(done, 3, "at \ud800 it")
 
     served = Served(handler)
     served.answer()
     told = [json.loads(line.removeprefix(b"~")) for line in served.said]
-    assert told[0] == {"done": 0, "total": 1000, "note": "at it"}
-    assert told[-1]["done"] == 999
-    assert len(told) < 100
+    assert told == [{"done": done, "total": 3, "note": "at it"} for done in range(3)]
 
 
 @pytest.mark.parametrize("done", [-1, "1", None, float("nan")])
