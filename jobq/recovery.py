@@ -46,6 +46,7 @@ class Recovery:
         self._threads: dict[str, threading.Thread] = {}
         self._results: dict[str, Recovered] = {}
         self._again: dict[str, tuple[float, float]] = {}
+        self._told: tuple[str, ...] = ()
         self.held_up: tuple[HeldUp, ...] = ()
 
     @property
@@ -81,6 +82,17 @@ class Recovery:
                 self._start(worker)
         self.held_up = tuple(held_up)
         return given_back
+
+    def news(self) -> list[str]:
+        """One sentence on each dead worker of which jobs are held up that were not when this was last asked."""
+        told, self._told = self._told, tuple(job.id for held in self.held_up for job in held.jobs)
+        sentences = []
+        for held in self.held_up:
+            fresh = [job.id for job in held.jobs if job.id not in told]
+            if fresh:
+                ids = ", ".join(fresh[:5])
+                sentences.append(f"{ids} cannot run again yet, worker {held.worker.name} died: {held.why}")
+        return sentences
 
     def settle(self) -> tuple[HeldUp, ...]:
         """Recover everything that can be, and return when that is done: what is still held up, and why."""

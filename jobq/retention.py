@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from jobq.clock import Clock
     from jobq.settings import Settings
     from jobq.store import Store
 
 BATCH = 1000
+LOOK_SECONDS = 600.0
 _KEPT = {State.COMPLETED: "keep-completed", State.CANCELLED: "keep-cancelled"}
 
 
@@ -28,8 +30,23 @@ def prune(store: Store, home: Path, states: frozenset[State], before: datetime) 
     return pruned
 
 
-def prune_by_settings(store: Store, home: Path, settings: Settings, now: datetime) -> None:
-    """Delete what the settings no longer keep."""
-    for state, key in _KEPT.items():
-        if settings[key] is not None:
-            prune(store, home, frozenset({state}), now - settings[key])
+class Retention:
+    """Deletes, now and then, what the settings no longer keep.
+
+    Args:
+        clock: the wall clock says what is old, the monotonic one when to look again.
+    """
+
+    def __init__(self, home: Path, settings: Settings, clock: Clock) -> None:
+        self._home, self._settings, self._clock = home, settings, clock
+        self._looked = float("-inf")
+
+    def poll(self, store: Store) -> None:
+        """Delete it, if it was not looked for within the last `LOOK_SECONDS`."""
+        now = self._clock.monotonic()
+        if now - self._looked < LOOK_SECONDS:
+            return
+        self._looked = now
+        for state, key in _KEPT.items():
+            if self._settings[key] is not None:
+                prune(store, self._home, frozenset({state}), self._clock.now() - self._settings[key])

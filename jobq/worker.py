@@ -6,8 +6,8 @@ transaction), start that, look around, wait for the bell.
 
 from __future__ import annotations
 
+import functools
 import os
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import SystemRandom
 from typing import TYPE_CHECKING, TypeVar
@@ -22,9 +22,11 @@ from jobq.executor import Kind, Outcome
 from jobq.job import State, new_id
 from jobq.members import WorkerInfo
 from jobq.recovery import Recovery
-from jobq.retention import prune_by_settings
+from jobq.reporting import Reporting
+from jobq.retention import Retention
 from jobq.spec import checked_queue
 from jobq.store import ALONE_LOSSES, Claim, Ended
+from jobq.summary import Summary
 from jobq.trouble import StoreTrouble
 
 if TYPE_CHECKING:
@@ -39,31 +41,8 @@ if TYPE_CHECKING:
 
 SOON = timedelta(hours=24)
 LOOK_SECONDS = 0.25
-REPORT_SECONDS = 1.0
-PRUNE_SECONDS = 600.0
 _NEVER = float("-inf")
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Summary:
-    """What a worker did, when it is over.
-
-    Attributes:
-        completed, failed, dead, cancelled, released: how many attempts ended so.
-        discarded: runs whose outcome was refused, because somebody else had decided about the job.
-        left: jobs that wait in its queues.
-        forced: whether running jobs had to be ended for the stop.
-    """
-
-    completed: int = 0
-    failed: int = 0
-    dead: int = 0
-    cancelled: int = 0
-    released: int = 0
-    discarded: int = 0
-    left: int = 0
-    forced: bool = False
 
 
 class Worker:
@@ -106,7 +85,7 @@ class Worker:
         self._handlers = frozenset(app.handlers)
         worker_id = new_id()
         me = processes.process(os.getpid()) if processes.visible() else None
-        self.info = WorkerInfo(
+        info = WorkerInfo(
             id=worker_id,
             name=name or worker_id[:8],
             host=processes.host(),
@@ -119,6 +98,7 @@ class Worker:
             handlers=tuple(sorted(self._handlers)),
             count=count,
         )
+        self._reporting = Reporting(info, self._clock, self._note)
         self.summary = Summary()
         self._wake = Wake()
         self._attempts = Attempts(
@@ -127,14 +107,17 @@ class Worker:
         self._unrecorded: list[Ended] = []
         self._trouble = StoreTrouble(self._clock, self._note)
         self._draining = Draining(self._clock, self._settings, self._note)
+        self._retention = Retention(app.home.path, self._settings, self._clock)
         self._due: datetime | None = None
         self._stirred = False  # something happened elsewhere since the latest look around
         self._exhausted = False  # the latest claim was given less than it asked for
-        self._untold = False  # what runs has changed since the latest report
-        self._looked = self._reported = self._pruned = _NEVER
-        self._mute = False  # the latest report failed
+        self._looked = _NEVER
         self._config_problem: str | None = None
-        self._held_up: tuple[str, ...] = ()
+
+    @property
+    def info(self) -> WorkerInfo:
+        """What this worker tells of itself."""
+        return self._reporting.info
 
     def stop(self, level: int = DRAIN) -> None:
         """Stop: DRAIN claims nothing more and lets jobs finish, NOW ends and hands them back, KILL does so at once.
@@ -163,14 +146,15 @@ class Worker:
             while True:
                 if self._draining.carry_on(self._attempts, len(self._unrecorded)):
                     self._attempts.take_back()
-                    self._looked = self._reported = _NEVER  # that it drains is told at once
+                    self._looked = _NEVER
+                    self._reporting.changed(at_once=True)
                 idle = self._advance(presence)
                 now = self._clock.monotonic()
                 if self._stirred or now - self._looked >= LOOK_SECONDS:
                     self._looked, self._stirred = now, False
                     if self._look_around(presence, recovery):
                         continue
-                elif self._untold and now - self._reported >= REPORT_SECONDS:
+                elif self._reporting.is_due:
                     self._report(presence)
                 if self._is_over(recovery):
                     break
@@ -225,7 +209,8 @@ class Worker:
             at_once: datetime | None = now
             self._due = self._ask(lambda: self._app.store.next_due(wanted, now=now), at_once)
         changed = bool(claimed.claims or recorded or recovered)
-        self._untold = self._untold or changed
+        if changed:
+            self._reporting.changed()
         return not changed
 
     def _request(self) -> ClaimRequest:
@@ -256,13 +241,13 @@ class Worker:
 
     def _refused(self, error: Exception) -> None:
         self._trouble.note(error)
-        self._untold = True
-        self._reported = _NEVER
+        self._reporting.changed(at_once=True)
 
     def _collect(self) -> None:
         """What ended since the last time, as changes to record."""
         if self._attempts.progressed:
-            self._attempts.progressed, self._untold = False, True
+            self._attempts.progressed = False
+            self._reporting.changed()
         for claim, outcome in self._attempts.news():
             if outcome is None:
                 self._app.tell("started", claim.job)
@@ -287,7 +272,7 @@ class Worker:
                 change = lifecycle.settled(claim.job.changed(lifecycle.ask(now), now=now), change)
             job = claim.job.changed(change, now=now)
             kind = "released" if job.state is State.PENDING else job.state.value
-            setattr(self.summary, kind, getattr(self.summary, kind) + 1)
+            self.summary.count(kind)
             self._app.tell(kind, job, time=now)
             self._finished(job)
 
@@ -307,23 +292,12 @@ class Worker:
         found = False
         if not self._draining.level:
             found = recovery.poll() > 0
-            self._tell_held_up(recovery)
-            now = self._clock.monotonic()
-            if now - self._pruned >= PRUNE_SECONDS:
-                self._pruned = now
-                prune_by_settings(store, self._app.home.path, self._settings, self._clock.now())
-        if self._untold or self._draining.level:
+            for told in recovery.news():
+                self._note(told)
+            self._retention.poll(store)
+        if self._reporting.is_due or self._draining.level:
             self._report(presence)
         return found
-
-    def _tell_held_up(self, recovery: Recovery) -> None:
-        """Say it once of each job that cannot be given back."""
-        told = self._held_up
-        self._held_up = tuple(job.id for held in recovery.held_up for job in held.jobs)
-        for held in recovery.held_up:
-            fresh = [job.id for job in held.jobs if job.id not in told]
-            if fresh:
-                self._note(f"{', '.join(fresh[:5])} cannot run again yet, worker {held.worker.name} died: {held.why}")
 
     def _is_over(self, recovery: Recovery) -> bool:
         if self._attempts:
@@ -366,34 +340,18 @@ class Worker:
             self._settings["poll-interval"].total_seconds(),
             self._trouble.pause(now),
             self._draining.pause(now),
+            self._reporting.pause(now),
         ]
         if self._due is not None and self._may_claim and self._attempts.free:
             pauses.append((self._due - self._clock.now()).total_seconds())
-        if self._untold:
-            pauses.append(self._reported + REPORT_SECONDS - now)
         return max(0.0, min(pauses))
 
     def _report(self, presence: Presence) -> None:
-        """Tell others what this worker does, at most once a second and only what is new."""
-        now = self._clock.monotonic()
-        if now - self._reported < REPORT_SECONDS:
-            return
-        self._reported, self._untold = now, False
         state = "draining" if self._draining.level else "running"
         if self._trouble.error is not None:
             state = ("draining, " if self._draining.level else "") + f"store trouble: {self._trouble.error}"
-        told = replace(self.info, state=state, running=self._attempts.told())
-        if told == self.info:
-            return
-        try:
-            self._app.store.report(presence, told)
-        except Exception as error:  # others know less; the work goes on
-            self._untold = True
-            if not self._mute:
-                self._note(f"what this worker does cannot be told to others: {error}")
-            self._mute = True
-        else:
-            self.info, self._mute = told, False
+        report = functools.partial(self._app.store.report, presence)
+        self._reporting.tell(report, state=state, running=self._attempts.told())
 
     def _refresh_settings(self) -> None:
         problem = self._settings.refresh()
