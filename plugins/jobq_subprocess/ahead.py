@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import operator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -51,7 +50,9 @@ class Room(Generic[C]):
 
 
 class Places(Generic[C]):
-    """Shares out the room that children have, job by job, to the one with the most of it.
+    """Fills the room that children have, one child after the other.
+
+    Jobs that come one upon the other find their child awake; waking one costs as much as a short handler.
 
     Args:
         means: how long handlers take.
@@ -73,8 +74,10 @@ class Places(Generic[C]):
         mean = self._means.of(job.handler)
         if mean is None or not self._rooms or not _is_fit(job):
             return False
-        room = max(self._rooms, key=_seconds)
-        if room.seconds < mean:
+        for room in self._rooms:
+            if room.seconds >= mean:
+                break
+        else:
             return False
         room.seconds -= mean
         room.count -= 1
@@ -86,9 +89,6 @@ class Places(Generic[C]):
     def of(self, job: Job) -> C | None:
         """Where the job has its place; None where it has none."""
         return self._taken.get(job.id)
-
-
-_seconds = operator.attrgetter("seconds")
 
 
 def _is_fit(job: Job) -> bool:

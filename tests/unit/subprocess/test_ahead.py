@@ -39,9 +39,9 @@ def test_no_more_than_the_count():
     ]
 
 
-def test_the_child_with_the_most_room_is_next():
-    places = Places(known(h=0.001), [Room("a", 0.0025, 9), Room("b", 0.004, 9)])
-    assert taken(places, jobs(9)) == ["b", "b", "a", "b", "a", "b"]
+def test_one_child_after_the_other_is_filled():
+    places = Places(known(h=0.001), [Room("a", 0.0025, 9), Room("b", 0.0005, 9), Room("c", 0.004, 3)])
+    assert taken(places, jobs(9)) == ["a", "a", "c", "c", "c"]
 
 
 def test_a_handler_not_yet_seen_has_no_place():
