@@ -8,6 +8,7 @@ from jobq import lifecycle
 from jobq.errors import Conflict, WrongState
 from jobq.executor import Kind, Outcome
 from jobq.job import ERROR_LIMIT, Change, Run, State
+from jobq.progress import Progress
 from jobq.store import Claim
 from jobq.testing import START, make_job
 
@@ -58,6 +59,19 @@ def test_a_success_completes():
     assert job.history == (
         Run(run=3, worker="w1", host="alpha", started=START, finished=NOW, outcome="completed", error=None),
     )
+
+
+def test_an_attempt_that_was_sent_ahead_has_the_time_at_which_it_began():
+    began = START + SECOND
+    job = after(held(), Outcome(kind=Kind.SUCCESS, started=began))
+    assert job.started_at == job.history[-1].started == began
+
+
+def test_the_last_progress_is_kept_with_the_attempt():
+    job = after(held(), failed(progress=Progress(3, 10, "resizing")), wait_of(1))
+    assert job.history[-1].progress == {"done": 3, "total": 10, "note": "resizing"}
+    assert Run.from_record(job.history[-1].record()) == job.history[-1]
+    assert "progress" not in after(held(), failed(), wait_of(1)).history[-1].record()
 
 
 def test_a_success_forgets_an_earlier_failure():
@@ -192,6 +206,14 @@ def test_a_loss_is_not_the_jobs_failure():
     assert (job.state, job.losses, job.attempts) == (State.PENDING, 2, 2)
     assert (job.worker, job.started_at, job.run_at, job.finished_at) == (None, None, claim.job.run_at, None)
     assert [(run.run, run.outcome) for run in job.history] == [(3, "lost")]
+
+
+@pytest.mark.parametrize("on_lost", ["retry", "dead"])
+def test_a_run_that_had_not_begun_counts_for_nothing_when_lost(on_lost):
+    claim = held(losses=2, on_lost=on_lost)
+    job = claim.job.changed(lifecycle.lost_unstarted(claim, now=NOW), now=NOW)
+    assert (job.state, job.attempts, job.losses, job.worker) == (State.PENDING, 2, 2, None)
+    assert (job.history[-1].outcome, job.history[-1].error) == ("lost", "the worker was gone before it began")
 
 
 def test_losses_in_a_row_are_contained():

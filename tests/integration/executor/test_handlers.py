@@ -335,6 +335,13 @@ def test_children_are_replaced_in_time(lab):
     assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [3, 3, 1]
 
 
+def test_a_child_that_holds_too_much_is_replaced(lab):
+    lab.executor.close()
+    lab.executor = lab.make(**{"child-max-memory": "1"})
+    pids = {lab.handle("about").result["pid"] for _ in range(3)}
+    assert len(pids) == 3
+
+
 def test_closing_kills_what_runs(lab):
     runs = [lab.start(handler="sleeps", payload="stubborn", slot=slot) for slot in range(2)]
     for run in runs:
