@@ -348,7 +348,10 @@ class Children:
             self._take_back(child)
 
     def _take_back(self, child: WarmChild) -> None:
-        for run in self._roster.take_back(child):
+        taken = self._roster.take_back(child)
+        if child.run is None and child.ahead:
+            self._go_on(child)
+        for run in taken:
             self._end(run, TAKEN_BACK)
 
     def _died(self, child: WarmChild) -> None:

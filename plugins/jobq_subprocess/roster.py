@@ -128,7 +128,10 @@ class Roster:
             return run
 
     def take_back(self, child: WarmChild) -> list[HandlerRun]:
-        """The attempts that a child was sent ahead and has not taken; it will not get them any more."""
+        """The attempts that a child was sent and has not taken; it will not get them any more.
+
+        It takes one while others are taken from under its hands: it may have none, and one ahead that it has begun.
+        """
         with self._lock:
             if not child.ahead:
                 return []
@@ -139,7 +142,7 @@ class Roster:
             if run is not None and run.line in lines:  # handed to it just now
                 taken.append(run)
                 child.run = None
-                if child.listened:
+                if child.listened and not child.ahead:
                     self._idle.append(child)
             return taken
 
