@@ -18,7 +18,7 @@ FOREVER = float("inf")
 
 def _to_be_taken_back(run: HandlerRun) -> float:
     """When an attempt that was sent ahead has waited too long; never for one that was not."""
-    return run.sent + TAKEN_BACK_AFTER if run.sent else FOREVER
+    return FOREVER if run.sent is None else run.sent + TAKEN_BACK_AFTER
 
 
 class Roster:

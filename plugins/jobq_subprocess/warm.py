@@ -45,7 +45,8 @@ class HandlerRun(Running):
         child: which one has it; None until there is one.
         request: the request to end it.
         line: what the child is sent for it.
-        sent, began: when, in monotonic seconds.
+        sent: when it was sent ahead (monotonic seconds); None: it was not.
+        began: when it began (monotonic seconds).
         started_at: when it began, of one that was sent ahead.
         ending: it was handed to a thread that ends what is left of it.
         over: its end is noted.
@@ -63,7 +64,8 @@ class HandlerRun(Running):
         self.request = Stop(clock)
         self.child: WarmChild | None = None
         self.line = b""
-        self.sent = self.began = 0.0
+        self.sent: float | None = None
+        self.began = 0.0
         self.started_at: datetime | None = None
         self.ending = self.over = False
         self._asked = asked

@@ -34,8 +34,8 @@ class Run:
     def __init__(self, job, slot):
         self.attempt = SimpleNamespace(job=job, slot=slot)
         self.line = job.id.encode()
-        self.child = self.started_at = None
-        self.sent = self.began = 0.0
+        self.child = self.started_at = self.sent = None
+        self.began = 0.0
 
 
 def run(handler="h", slot=0, **fields):
