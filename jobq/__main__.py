@@ -1,6 +1,16 @@
-"""`python -m jobq`: the command line."""
+"""The command line's entry, also as `python -m jobq`: a Ctrl-C while it is still being imported ends it quietly."""
 
-from jobq.cli import main
+from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """Run the command line with this process's arguments, and exit with its code."""
+    try:
+        from jobq.cli import main as run
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    run()
+
 
 if __name__ == "__main__":
     main()

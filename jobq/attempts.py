@@ -167,10 +167,11 @@ class Attempts:
         except Exception as error:
             ended(Outcome(kind=Kind.FAILURE, reason=f"the executor failed: {type(error).__name__}: {error}"))
 
-    def news(self) -> Iterator[tuple[Claim, Outcome | None]]:
-        """Those that began (None) after they had been sent ahead, and those that ended, since the last call.
+    def news(self) -> Iterator[tuple[Claim, Outcome | None, bool]]:
+        """What happened since the last call: of which attempt, how it ended (None: it began), whether it had begun.
 
-        What was stopped to be handed back is, unless it had succeeded.
+        Only of those that were sent ahead is it told that they began. What was stopped to be handed back is, unless
+        it had succeeded.
         """
         while self._news:
             key, said = self._news.popleft()
@@ -181,7 +182,7 @@ class Attempts:
                 item.slot = said
                 self._slots.discard(said)
                 self._holders[said] = item
-                yield item.claim, None
+                yield item.claim, None, True
                 continue
             del self._under_way[key]
             if item.slot is not None and self._holders.get(item.slot) is item:
@@ -192,7 +193,7 @@ class Attempts:
                 outcome = Outcome(kind=Kind.RELEASED, reason="the worker was stopped", finished=outcome.finished)
             if item.progress is not None:
                 outcome = replace(outcome, progress=item.progress)
-            yield item.claim, outcome
+            yield item.claim, outcome, item.slot is not None
 
     def heed(self, held: Sequence[Job]) -> list[Job]:
         """Stop what is to be cancelled, and kill what the store no longer gives to this worker.
@@ -215,6 +216,8 @@ class Attempts:
 
     def hand_back(self, level: int, grace: timedelta) -> None:
         """Stop all of them so that they can be handed back; once for each `level`."""
+        if len(self._under_way) > len(self._holders):
+            self.take_back()
         for item in self._under_way.values():
             if item.level < level:
                 item.level = level

@@ -66,6 +66,11 @@ def released(claim: Claim, outcome: Outcome, *, now: datetime) -> Change:
     return Change(fields, _ended(claim, outcome, outcome.finished or now))
 
 
+def taken_back(claim: Claim) -> Change:
+    """A run was claimed ahead and has not begun: as if it had never been claimed, but for its number."""
+    return Change(_back(claim.job))
+
+
 def lost(claim: Claim, *, now: datetime, counted: bool, max_losses: int) -> Change:
     """A run's worker is gone, and nothing of the run lives any more.
 

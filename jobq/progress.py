@@ -49,7 +49,7 @@ class Progress:
 
     def text(self) -> str:
         """For people: `3/10 resizing`."""
-        done = f"{self.done:g}" if self.total is None else f"{self.done:g}/{self.total:g}"
+        done = f"{self.done:.12g}" if self.total is None else f"{self.done:.12g}/{self.total:.12g}"
         return f"{done} {self.note}" if self.note else done
 
     def record(self) -> dict[str, Any]:

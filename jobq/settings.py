@@ -135,7 +135,7 @@ def parse(option: Option, value: object, *, where: str = "") -> Any:
     field = f"{option.name} ({where})" if where else option.name
     if option.default is None and isinstance(value, str) and value.lower() in ("none", ""):
         return None
-    parsed = _PARSERS[option.kind](field, value)
+    parsed = (_BY_NAME.get(option.name) or _PARSERS[option.kind])(field, value)
     size = parsed.total_seconds() if isinstance(parsed, timedelta) else parsed
     if option.least is not None and size < option.least:
         raise InvalidInput(field, value, f"must be at least {option.least:.15g}")
@@ -157,7 +157,7 @@ def shown(value: Any) -> str:
         return text if parse_duration("", text) == value else f"{seconds_of(value)}s"
     if isinstance(value, float):
         return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-    return ",".join(value) if isinstance(value, tuple) else str(value)
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def config_reader(path: Path) -> Callable[[], tuple[Mapping[str, Any], object]]:
@@ -274,6 +274,12 @@ def _list(field: str, value: object) -> tuple[str, ...]:
     raise InvalidInput(field, value, "must be a list of texts")
 
 
+def _conditions(field: str, value: object) -> tuple[str | int, ...]:
+    from jobq.spec import retry_conditions  # most commands have none to check
+
+    return retry_conditions(field, value)
+
+
 _PARSERS: dict[str, Callable[[str, object], Any]] = {
     "integer": _integer,
     "number": _number,
@@ -283,3 +289,5 @@ _PARSERS: dict[str, Callable[[str, object], Any]] = {
     "text": _text,
     "list": _list,
 }
+_BY_NAME: dict[str, Callable[[str, object], Any]] = {"retry-on": _conditions, "no-retry-on": _conditions}
+"""Settings that are the defaults of a job's fields, whose rule is more than that of a kind."""

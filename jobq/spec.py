@@ -39,6 +39,20 @@ def checked_queue(name: object) -> str:
     return queue
 
 
+def retry_conditions(field: str, value: object) -> tuple[str | int, ...]:
+    """What `retry_on` of a job holds, from how a setting or an option may write it: `1,3-5,timeout`, or a list.
+
+    `none` and an empty text are no conditions.
+
+    Raises:
+        InvalidInput: it names something that is no condition.
+    """
+    if isinstance(value, str):
+        parts = [part.strip() for part in value.split(",") if part.strip()]
+        value = [] if [part.lower() for part in parts] == ["none"] else parts
+    return _conditions(field, value)
+
+
 def new_job(
     spec: object, settings: Settings, *, now: datetime, handlers: Collection[str] | None, directory: str | None
 ) -> NewJob:
@@ -72,8 +86,10 @@ def new_job(
     values["run_at"] = values.get("run_at") or (ceil_ms(now + delay) if delay else now)
     if values.get("handler") is not None:
         _check_handler_job(values, handlers, settings["payload-limit"])
+        values = _default_conditions(settings) | values
     else:
         _check_command_job(values)
+        values = _without_exceptions(_default_conditions(settings)) | values
         values["cwd"] = os.path.join(
             directory or os.sep, values.get("cwd") or ""
         )  # join drops an absolute cwd's prefix
@@ -107,8 +123,21 @@ def _check_command_job(values: Mapping[str, Any]) -> None:
         raise InvalidInput("payload", values["payload"], "is for handlers; a command has arguments and env")
     for field in ("retry_on", "no_retry_on"):
         for condition in values.get(field, ()):
-            if isinstance(condition, str) and condition[0].isalpha() and condition not in ("timeout", "signal"):
+            if _is_exception(condition):
                 raise InvalidInput(field, condition, "is no exit code, timeout or signal; commands raise no exceptions")
+
+
+def _default_conditions(settings: Settings) -> dict[str, Any]:
+    """What is retried of a job that does not say so itself."""
+    return {"retry_on": settings["retry-on"], "no_retry_on": settings["no-retry-on"]}
+
+
+def _without_exceptions(defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults for a command: the settings are for handlers too, whose exceptions it cannot raise."""
+    return {
+        field: tuple(condition for condition in conditions if not _is_exception(condition))
+        for field, conditions in defaults.items()
+    }
 
 
 def _exactly_one(spec: Mapping[Any, Any]) -> None:
@@ -218,7 +247,11 @@ def _conditions(field: str, value: object) -> tuple[str | int, ...]:
                 condition,
                 "must be an exit code from 1 to 255, a range of them as 1-5, timeout, signal or the name of an exception",
             )
-    return tuple(value)
+    return tuple(int(each) if isinstance(each, str) and each.isdigit() else each for each in value)
+
+
+def _is_exception(condition: int | str) -> bool:
+    return isinstance(condition, str) and not condition[0].isdigit() and condition not in ("timeout", "signal")
 
 
 def _is_condition(condition: int | str) -> bool:

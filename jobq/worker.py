@@ -248,9 +248,12 @@ class Worker:
         if self._attempts.progressed:
             self._attempts.progressed = False
             self._reporting.changed()
-        for claim, outcome in self._attempts.news():
+        for claim, outcome, begun in self._attempts.news():
             if outcome is None:
                 self._app.tell("started", claim.job)
+                continue
+            if not begun and outcome.kind is Kind.RELEASED:
+                self._unrecorded.append(Ended(claim, lifecycle.taken_back(claim)))
                 continue
             if outcome.kind not in (Kind.SUCCESS, Kind.RELEASED):
                 self._refresh_settings()  # the backoff's are live
@@ -270,6 +273,8 @@ class Worker:
                 continue
             if key in cancelled:
                 change = lifecycle.settled(claim.job.changed(lifecycle.ask(now), now=now), change)
+            elif change.run is None:  # it had not begun: nothing has happened
+                continue
             job = claim.job.changed(change, now=now)
             kind = "released" if job.state is State.PENDING else job.state.value
             self.summary.count(kind)

@@ -25,7 +25,7 @@ _COMMANDS = {
     "show": "show",
     "why": "why",
     "logs": "logs",
-    "wait": "see",
+    "wait": "wait",
     "cancel": "change",
     "retry": "change",
     "delete": "change",

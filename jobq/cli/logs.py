@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from jobq.cli.base import Globals, command
+from jobq.cli.progress import line, reported
 from jobq.cli.selection import find_job, latest_job
+from jobq.cli.terminal import StatusLine
 from jobq.cli.text import VisibleBytes, in_words, one_line
 from jobq.clock import Wake
 from jobq.errors import NotFound
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from jobq.job import Job
 
 FOLLOW_SECONDS = 0.1
+STATUS_SECONDS = 0.5
 
 
 @command("logs", short_help="Show what a job printed.")
@@ -40,7 +43,7 @@ def logs_command(
     job = latest_job(state) if job_id is None else find_job(state, job_id)
     if run is not None and run > job.run:
         raise NotFound(f"job {job.id} has no run {run}: it ran {job.run} times")
-    with _Output(raw=raw) as out:
+    with _Output(raw=raw, quiet=state.quiet) as out:
         if follow:
             _follow(state, job, run or max(job.run, 1), out, last=run, lines=lines)
             return
@@ -60,30 +63,48 @@ def follow_job(state: Globals, job_id: str) -> None:
 
     New output is shown within 0.2 s. What happens between attempts is told on stderr.
     """
-    with _Output(raw=False) as out:
+    with _Output(raw=False, quiet=state.quiet) as out:
         _follow(state, state.queue.get(job_id), 1, out)
 
 
 class _Output:
-    """stdout for the output of jobs: raw bytes, or visible text on a terminal."""
+    """stdout for the output of jobs: raw bytes, or visible text on a terminal.
 
-    def __init__(self, *, raw: bool) -> None:
+    Where both it and stderr are terminals, a line below the output tells how far the job has come. It is never there
+    while output is written, and not below a line that the job has not ended yet.
+    """
+
+    def __init__(self, *, raw: bool, quiet: bool) -> None:
         self._visible = VisibleBytes() if sys.stdout.isatty() and not raw else None
+        self._status = StatusLine(hidden=quiet or self._visible is None)
         self._line_open = False
         self.written = False
 
     def __enter__(self) -> Self:
+        self._status.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._status.__exit__(*error)
         if error[0] is None:
             self.end_line()
+
+    @property
+    def has_status(self) -> bool:
+        """Whether `show_status` may show something now."""
+        return self._status.visible and not self._line_open
+
+    def show_status(self, text: str) -> None:
+        """Show `text` below the output until more of it comes; "" for nothing."""
+        if self.has_status:
+            self._status.draw(text)
 
     def write(self, pieces: Iterable[bytes]) -> None:
         """Write and flush; a character that is cut between two pieces waits for its rest."""
         wrote = False
         for piece in pieces:
             wrote = wrote or bool(piece)
+            self._status.erase()
             if self._visible is None:
                 sys.stdout.buffer.write(piece)
             else:
@@ -95,6 +116,7 @@ class _Output:
 
     def end_line(self) -> None:
         """On a terminal: what is said next begins on a line of its own."""
+        self._status.erase()
         if self._visible is not None:
             self._text(self._visible.feed(b"", final=True))
             if self._line_open:
@@ -113,7 +135,7 @@ def _follow(
     """Show run `run` and those after it, until the job has ended, or until run `last` is over."""
     queue, clock, nothing = state.queue, state.app.clock, Wake()
     reading = _reading(state, job, run)
-    told = 0
+    told, status_due = 0, clock.monotonic()
     try:
         if job.run == 0 and job.state not in ENDED:
             state.note(f"job {job.id} is {job.state}; its output follows when it runs")
@@ -136,6 +158,10 @@ def _follow(
             if over and run > told:
                 _tell_run(state, job, run, out, told)
                 told = run
+            if out.has_status and clock.monotonic() >= status_due:
+                status_due = clock.monotonic() + STATUS_SECONDS
+                progress = reported(queue.workers()).get((job.id, job.run))
+                out.show_status("" if progress is None else line(progress))
             clock.wait(nothing, FOLLOW_SECONDS)
     except KeyboardInterrupt:
         out.end_line()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from jobq.cli.base import Globals, command, show_json
+from jobq.cli.progress import in_full, progress_of, reported
 from jobq.cli.selection import find_job, latest_job
-from jobq.cli.status import progress_text
 from jobq.cli.text import coloured, columns, in_words, local_time, masked, one_line, pairs, state_text
 from jobq.job import WAITING, State
 from jobq.times import format_duration
@@ -83,8 +83,11 @@ def _times(job: Job, now: datetime) -> Iterator[tuple[str, str]]:
 
 
 def _place(state: Globals, job: Job, now: datetime) -> Iterator[tuple[str, str]]:
-    """Where it runs, and how far it is."""
+    """Where it runs, and how far it is, or was at its end."""
     if job.state is not State.PROCESSING:
+        last = progress_of(job.history[-1].progress) if job.history else None
+        if last is not None:
+            yield "progress", in_full(last)
         return
     worker = next((worker for worker in state.queue.workers() if worker.id == job.worker), None)
     if worker is None:
@@ -92,9 +95,9 @@ def _place(state: Globals, job: Job, now: datetime) -> Iterator[tuple[str, str]]
         return
     since = "" if job.started_at is None else f", run {job.run} for {in_words(now - job.started_at)}"
     yield "worker", one_line(f"{worker.name} (pid {worker.pid} on {worker.host}){since}")
-    running = next((item for item in worker.running if item.job == job.id and item.run == job.run), None)
-    if running is not None and running.progress:
-        yield "progress", progress_text(running.progress).strip()
+    progress = reported([worker]).get((job.id, job.run))
+    if progress is not None:
+        yield "progress", in_full(progress)
 
 
 def _outcome(job: Job) -> Iterator[tuple[str, str]]:

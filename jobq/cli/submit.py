@@ -93,7 +93,7 @@ class AddCommand(Command):
 @click.option("--clean-env", is_flag=True, help="Take no variables from this shell along.")
 @click.option("-C", "--cwd", metavar="DIR", help="Where the command runs; default: here.")
 @click.option("--on-lost", type=click.Choice(["retry", "dead"]), help="What if the worker dies while it runs.")
-@click.option("--retry-on", metavar="LIST", help="Retry only these: 1,3-5,timeout,signal,ValueError.")
+@click.option("--retry-on", metavar="LIST", help="Retry only these: 1,3-5,timeout,signal,ValueError; or none.")
 @click.option("--no-retry-on", metavar="LIST", help="Never retry these.")
 @click.option("--allow-unknown-handler", is_flag=True, help="Accept a handler that is not installed here.")
 @click.option("-w", "--wait", is_flag=True, help="Return when the job has ended, with 7 if not well.")
@@ -131,7 +131,7 @@ def add_command(state: Globals, words: tuple[str, ...], wait: bool, follow: bool
         from jobq.cli.logs import follow_job
 
         follow_job(state, jobs[0].id)
-    from jobq.cli.see import wait_for
+    from jobq.cli.wait import wait_for
 
     code = wait_for(state, [jobs[0].id])
     if as_json:
@@ -190,10 +190,12 @@ def _fields(state: Globals, options: dict[str, Any], *, captured: bool) -> dict[
         fields["timeout"] = None if never else parse_duration("--timeout", options["timeout"])
     for option in ("retry_on", "no_retry_on"):
         if options[option] is not None:
-            parts = [part.strip() for part in options[option].split(",") if part.strip()]
-            if not parts:
-                raise InvalidInput(f"--{option.replace('_', '-')}", options[option], "names nothing")
-            fields[option] = [int(part) if part.isdigit() else part for part in parts]
+            from jobq.spec import retry_conditions
+
+            if not options[option].strip(", "):
+                rule = "names nothing; say none for no condition"
+                raise InvalidInput(f"--{option.replace('_', '-')}", options[option], rule)
+            fields[option] = retry_conditions(option, options[option])
     env = _environment(state, options, captured=captured)
     if env:
         fields["env"] = env

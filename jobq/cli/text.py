@@ -89,8 +89,11 @@ def in_words(duration: timedelta) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
-def state_text(job: Job, now: datetime) -> str:
-    """A job's state, and what a person wants to know with it: when it is tried again, whether it is being stopped."""
+def state_text(job: Job, now: datetime, *, progress: str = "") -> str:
+    """A job's state, and what a person wants to know with it: when it is tried again, whether it is being stopped.
+
+    `progress` is how far a running one has come, as `3/10 (30%)`; "" where that is not known.
+    """
     wait = job.run_at - now
     when = "due" if wait <= timedelta() else f"in {in_words(wait)}"
     if job.state == "failed":
@@ -99,6 +102,8 @@ def state_text(job: Job, now: datetime) -> str:
         return f"pending (due {when})"
     if job.state == "processing" and job.cancel_requested_at is not None:
         return "processing (being cancelled)"
+    if job.state == "processing" and progress:
+        return f"processing {progress}"
     return str(job.state)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jobq.cli.base import Globals, command
+from jobq.cli.progress import in_full, reported
 from jobq.cli.selection import find_job, latest_job
 from jobq.cli.text import in_words, local_time, one_line, reason
 from jobq.job import WAITING, State
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from jobq.job import Job
     from jobq.members import WorkerInfo
+
+MOST_NAMED = 5
 
 
 @command("why", short_help="Say what a job is waiting for.")
@@ -56,7 +59,9 @@ def _processing(state: Globals, job: Job, now: datetime) -> str:
     if worker is not None:
         since = in_words(now - (job.started_at or now))
         asked = ", and was asked to stop" if job.cancel_requested_at is not None else ""
-        return f"is running since {since} in {_named(worker)}{asked}"
+        progress = reported([worker]).get((job.id, job.run))
+        come = "" if progress is None else f" and says that it is at {in_full(progress)}"
+        return f"is running since {since} in {_named(worker)}{come}{asked}"
     from jobq import presence
 
     if presence.left_running(state.app.home.path / "workers", job.worker or ""):
@@ -88,8 +93,8 @@ def _waiting(state: Globals, job: Job, now: datetime) -> str:
     able = [worker for worker in serving if job.handler is None or job.handler in worker.handlers]
     if not able:
         return (
-            f"needs a worker that has the handler {one_line(job.handler or '')} installed: "
-            f"none of those that serve the queue {job.queue} has it"
+            f"needs a worker that has the handler {one_line(job.handler or '')} installed, and none of those that serve "
+            f"the queue {job.queue} has it: {_listed(serving)}"
         )
     ready = [worker for worker in able if worker.state == "running"]
     if not ready:
@@ -109,15 +114,22 @@ def _in_line(state: Globals, job: Job, workers: Sequence[WorkerInfo], paused: se
     busy = all(len(worker.running) >= worker.count for worker in workers)
     if not busy and not ahead:
         return f"is due, and {_named(workers[0])} is about to take it"
-    who = f"{len(workers)} workers are" if len(workers) > 1 else f"{_named(workers[0])} is"
+    who = f"all {len(workers)} workers that may take it are" if len(workers) > 1 else f"{_named(workers[0])} is"
+    since = max((item.started for worker in workers for item in worker.running), default=now) if busy else now
+    long = f" since {in_words(now - since)}" if since < now else ""
     line = "it is the next one" if not ahead else f"{ahead} {'jobs are' if ahead > 1 else 'job is'} ahead of it"
-    return f"waits for its turn: {who} busy, and {line}"
+    return f"waits for its turn: {who} busy{long}, and {line}"
 
 
 def _takes(worker: WorkerInfo, job: Job) -> bool:
     return (worker.queues is None or job.queue in worker.queues) and (
         job.handler is None or job.handler in worker.handlers
     )
+
+
+def _listed(workers: Sequence[WorkerInfo]) -> str:
+    more = f" and {len(workers) - MOST_NAMED} more" if len(workers) > MOST_NAMED else ""
+    return ", ".join(map(_named, workers[:MOST_NAMED])) + more
 
 
 def _named(worker: WorkerInfo) -> str:

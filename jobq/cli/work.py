@@ -6,29 +6,23 @@ import functools
 import os
 import signal
 import sys
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
 
 from jobq.cli.base import Globals, Group, first_failure, show_json, with_globals
-from jobq.cli.text import coloured, columns, local_time, masked, one_line, safe
+from jobq.cli.text import columns, local_time, one_line, safe
 from jobq.errors import NotFound, WorkerNotFound
 from jobq.files import read_private
-from jobq.job import State
 from jobq.presence import JOB_VARIABLES, WORKER_VARIABLE
 from jobq.spec import checked_queue
-from jobq.times import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType
 
-    from jobq.job import Job
     from jobq.members import WorkerInfo
-    from jobq.worker import Summary, Worker
-
-_NONE = timedelta(0)
+    from jobq.worker import Worker
 
 
 @click.group("worker", cls=Group, short_help="Start, stop and list workers.")
@@ -75,18 +69,20 @@ def start(
         from jobq.cli.detach import detach_worker
 
         return detach_worker(state)
+    from jobq.cli.lines import Lines, told
     from jobq.processes import become_subreaper
     from jobq.worker import Worker
 
     become_subreaper()
     state.name_home()
+    lines = Lines(quiet=state.quiet)
     worker = Worker(
         state.app,
         count=count,
         queues=queues or None,
         until=until,
         name=name,
-        finished=_Lines(state.quiet),
+        finished=lines,
         note=state.warn,
     )
     stopper = _Stopper(worker)
@@ -100,8 +96,9 @@ def start(
         stop = "Ctrl-C" if joined_fd is None else "`jobq worker stop`"
         state.note(f"worker {info.name} (pid {info.pid}) serves {served}, {count} at once; {stop} stops it")
 
-    summary = worker.run(joined)
-    state.note(_told(summary))
+    with lines:
+        summary = worker.run(joined)
+    state.note(told(summary))
     if summary.forced:
         return 130 if stopper.last is signal.SIGINT else 143
     return 0
@@ -202,58 +199,6 @@ class _Stopper:
             self._worker.stop((DRAIN, NOW, KILL)[min(self._interrupts, 3) - 1])
         else:
             self._worker.stop(NOW if number == signal.SIGQUIT else DRAIN)
-
-
-class _Lines:
-    """Prints one line for each attempt that ended."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._quiet = quiet
-
-    def __call__(self, job: Job) -> None:
-        if self._quiet:
-            return
-        try:
-            sys.stdout.write(_line(job))
-            sys.stdout.flush()
-        except OSError:  # the terminal is gone: the work goes on
-            self._quiet = True
-
-
-def _line(job: Job) -> str:
-    run = job.history[-1] if job.history else None
-    took = ""
-    if run is not None and run.started is not None:
-        took = f" after {format_duration(max(run.finished - run.started, _NONE))}"
-    when = local_time(job.updated_at)[11:]
-    told = coloured(job.state.value, job.state.value, sys.stdout)
-    if job.state is State.PENDING:
-        told = "handed back"
-    reason = ""
-    if job.state in (State.FAILED, State.DEAD):
-        reason = f": {(job.last_error or '').partition(chr(10))[0][:200]}"
-    if job.state is State.FAILED:
-        wait = format_duration(max(job.run_at - job.updated_at, _NONE))
-        reason += f"; attempt {job.attempts + 1}/{job.max_attempts} in {wait}"
-    return f"{when}  {job.id}  {told}{took}{one_line(reason)}  [{masked('', one_line(job.what))[:100]}]\n"
-
-
-def _told(summary: Summary) -> str:
-    plural = "" if summary.failed + summary.dead == 1 else "s"
-    parts = [
-        f"{count} {name}"
-        for name, count in (
-            ("completed", summary.completed),
-            (f"failed attempt{plural}", summary.failed + summary.dead),
-            ("dead", summary.dead),
-            ("cancelled", summary.cancelled),
-            ("handed back", summary.released),
-            ("discarded", summary.discarded),
-        )
-        if count or name == "completed"
-    ]
-    left = f"; {summary.left} left waiting" if summary.left else ""
-    return f"worker ended: {', '.join(parts)}{left}"
 
 
 def _named(workers: Sequence[WorkerInfo], name: str) -> list[WorkerInfo]:

@@ -89,7 +89,7 @@ class Access:
         try:
             with self.directory.locked() as current:
                 manifest = self._renew(current) if current.generation == self._distrusted else current
-                generation = self._enter(manifest)
+                generation = self._enter(manifest, writing=True)
                 generation.journal.tail()
                 yield generation
         except (Conflict, NotFound):
@@ -214,11 +214,11 @@ class Access:
             raise StoreUnreadable(f"the store in {self._path} was removed while it was in use")
         return renewed
 
-    def _enter(self, manifest: Manifest) -> Generation:
+    def _enter(self, manifest: Manifest, *, writing: bool = False) -> Generation:
         generation = self._generation
         if generation is None or generation.manifest.generation != manifest.generation:
             self.forget()
-            generation = self._generation = Generation(self.directory, manifest, self._warn)
+            generation = self._generation = Generation(self.directory, manifest, self._warn, writing=writing)
         return generation
 
     def _current(self, ask: Callable[[Generation], T], empty: T) -> T:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 from jobq_json.lines import job_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from mmap import mmap
 
     from jobq.store import NewJob
     from jobq_json.directory import Directory
     from jobq_json.journal import Journal
     from jobq_json.manifest import Manifest
+    from jobq_json.mapped import Mapped
+    from jobq_json.taken import Taken
 
 _MANY = 16
 _IDS = re.compile(rb'\{"id":"([^"]+)"')
@@ -43,7 +45,8 @@ def repeated(new: Sequence[NewJob]) -> list[str]:
 class Finder:
     """Finds which ids may be taken, in one generation; a view says whether they are.
 
-    A few ids are searched for in the raw bytes; for many, or time and again, the set of all ids is kept.
+    Most ids are free, which the hashes in the run tell. Others are searched for in the raw bytes, as are those that the
+    journal may hold; for many, or time and again, the set of all ids is kept.
 
     Args:
         directory: the store's.
@@ -53,9 +56,10 @@ class Finder:
 
     def __init__(self, directory: Directory, manifest: Manifest, journal: Journal) -> None:
         self._directory, self._manifest, self._journal = directory, manifest, journal
-        self._parts: list[tuple[mmap, int, int]] | None = None
-        self._searches = 0
+        self._run: Mapped | None = None
+        self._taken: Taken | None = None
         self._base: set[bytes] | None = None
+        self._searched = self._asked = 0
         self._changed: set[bytes] = set()
         self._position = 0
         self._looked_for: tuple[Sequence[str], set[str]] = (), set()
@@ -78,20 +82,23 @@ class Finder:
         return (present if before is ids else self._in_base(ids)) | self._in_journal(ids)
 
     def _in_base(self, ids: Sequence[str]) -> set[str]:
-        from jobq_json.search import ids_of, locate
+        from jobq_json.search import each_id, locate
 
-        parts = self._files()
-        self._searches += len(ids)
-        if self._base is None and self._searches > _MANY:
-            self._base = set()
-            for data, start, end in parts:
-                self._base |= ids_of(data, start=start, end=end)
+        run = self._opened()
+        if self._taken is not None:
+            ids = [job_id for job_id in ids if self._taken.may_have(job_id)]
+        if not ids:
+            return set()
+        self._searched += len(ids)
+        if self._base is None and self._searched > _MANY:
+            self._base = {job_id for data, start, end in self._parts(run) for job_id in each_id(data, start, end)}
         if self._base is not None:
             return {job_id for job_id in ids if job_id.encode() in self._base}
-        return {job_id for data, start, end in parts for job_id in locate(data, ids, start=start, end=end)}
+        return {job_id for data, start, end in self._parts(run) for job_id in locate(data, ids, start=start, end=end)}
 
     def _in_journal(self, ids: Sequence[str]) -> set[str]:
-        if self._searches <= _MANY:
+        self._asked += len(ids)
+        if self._asked <= _MANY:
             needles = [(job_id, b'{"id":"%b"' % job_id.encode()) for job_id in ids]
             return {job_id for line, _ in self._journal.read(0) for job_id, needle in needles if line.find(needle) >= 0}
         for line, position in self._journal.read(self._position):
@@ -99,15 +106,20 @@ class Finder:
             self._position = position
         return {job_id for job_id in ids if job_id.encode() in self._changed}
 
-    def _files(self) -> list[tuple[mmap, int, int]]:
-        if self._parts is None:
+    def _opened(self) -> Mapped:
+        if self._run is None:
             from jobq_json.mapped import Mapped
+            from jobq_json.taken import taken_in
 
-            manifest = self._manifest
-            run = Mapped(self._directory, manifest.jobs_file, "jobs", manifest.size)
-            end = manifest.sections[-1].end if manifest.sections else run.first
-            self._parts = [(run.data, run.first, end)]
-            for segment in manifest.archive:
-                mapped = Mapped(self._directory, segment.file, "done", segment.size)
-                self._parts.append((mapped.data, segment.start, segment.size))
-        return self._parts
+            self._run = Mapped(self._directory, self._manifest.jobs_file, "jobs", self._manifest.size)
+            self._taken = taken_in(self._run, self._manifest.end_of_jobs(self._run.first))
+        return self._run
+
+    def _parts(self, run: Mapped) -> Iterator[tuple[mmap, int, int]]:
+        """The bytes in which there are jobs, and from where to where."""
+        from jobq_json.mapped import Mapped
+
+        yield run.data, run.first, self._manifest.end_of_jobs(run.first)
+        for segment in self._manifest.archive:
+            mapped = Mapped(self._directory, segment.file, "done", segment.size)
+            yield mapped.data, segment.start, segment.size

@@ -9,6 +9,7 @@ from jobq.errors import StoreError
 from jobq_json.kept import Kept, of_line
 from jobq_json.lines import job_of, sound
 from jobq_json.manifest import NAME
+from jobq_json.taken import wrong_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +61,7 @@ def examine(view: View) -> tuple[list[str], Counter[tuple[str, str]]]:
     seen: set[str] = set()
     known = len(view.damaged_lines)
     if known:
-        wrong.append(f"{view.journal.path.name}: {known} damaged records were set aside")
+        wrong.append(f"{view.journal.name}: {known} damaged records were set aside")
 
     def damaged(file: str, offset: int, line: bytes, section: Section | None = None) -> None:
         view.note_damage(file, offset, line, section)
@@ -74,13 +75,14 @@ def examine(view: View) -> tuple[list[str], Counter[tuple[str, str]]]:
 
     for kept in view.delta.values():
         if kept is not None:
-            note(kept, view.journal.path.name)
+            note(kept, view.journal.name)
     for section in view.manifest.sections:
         _check_section(view, section, damaged, note, wrong)
-    footer = view.run.line(view.end)[0]
-    if footer and not sound(footer):
+    footer = view.run.line(view.run.line_before(view.run.size)[1])[0]
+    if view.end < view.run.size and not sound(footer):
         wrong.append(f"{view.run.name}: its last line is damaged; the store could not be repaired from it")
     try:
+        wrong.extend(filter(None, [wrong_in(view)]))
         for name, kept in view.archive.oldest_first(damaged):
             if kept.id not in view.delta:
                 note(kept, name)

@@ -22,6 +22,7 @@ from jobq_json.archiving import ArchiveWriter
 from jobq_json.directory import COMPACT_LOCK
 from jobq_json.lines import encode, parse, seal
 from jobq_json.manifest import Manifest, journal_header
+from jobq_json.taken import taken_line
 from jobq_json.writing import RunWriter
 
 if TYPE_CHECKING:
@@ -106,13 +107,14 @@ def give_back_memory() -> None:
         trim(0)
 
 
-def compact_locked(directory: Directory, view: View, *, alone: bool) -> None:
+def compact_locked(directory: Directory, view: View, *, alone: bool, afresh: bool = False) -> None:
     """As `compact`, under the writers' lock, which the caller holds, and whether or not somebody else is about it.
 
     For when the journal cannot be trusted with another record. `alone`: the caller holds the lock of the one process
-    that compacts too. Without it no file is touched that the other process may touch, and nothing is swept.
+    that compacts too. Without it no file is touched that the other process may touch, and nothing is swept. `afresh`:
+    nothing is taken over that can be made out of the jobs.
     """
-    made = _Generation(directory, view, alone=alone)
+    made = _Generation(directory, view, alone=alone, afresh=afresh)
     try:
         made.write()
         made.publish()
@@ -126,7 +128,7 @@ def compact_locked(directory: Directory, view: View, *, alone: bool) -> None:
 class _Generation:
     """A generation in the making."""
 
-    def __init__(self, directory: Directory, view: View, *, alone: bool) -> None:
+    def __init__(self, directory: Directory, view: View, *, alone: bool, afresh: bool = False) -> None:
         generation = view.manifest.generation + (1 if alone else 2)  # 2: the other one's files have the name between
         self._directory, self._view, self._generation = directory, view, generation
         self._position = view.position
@@ -134,6 +136,7 @@ class _Generation:
         self._archived: dict[str, tuple[str, int]] = {}
         self._journal_fd = -1
         self._prepared = ""
+        self._afresh = afresh
         self._synced = self._in_force = False
         self._archive = ArchiveWriter(directory, view.manifest.next_segment, alone=alone)
         self._run = RunWriter(
@@ -173,7 +176,9 @@ class _Generation:
             sections=tuple(self._run.sections),
         )
         footer = self.manifest.record() | {"jobq": "end", "from": [old.generation, self._position]}
-        self.manifest = replace(self.manifest, size=self._run.finish(seal(encode(footer)) + b"\n"))
+        self.manifest = replace(
+            self.manifest, size=self._run.finish(taken_line(view, afresh=self._afresh) + seal(encode(footer)) + b"\n")
+        )
         self._prepared = self._directory.prepare(self.manifest)
         self._journal_fd = self._directory.create(self.manifest.journal_file)
         self._append([journal_header(self._generation, self._seq)])

@@ -22,14 +22,17 @@ class Generation:
         directory: the store's.
         manifest: of the generation.
         warn: is told of every damaged record, in one sentence.
+        writing: whether its journal will be written to.
 
     Raises:
         FileNotFoundError: the generation is over, and its files are gone.
     """
 
-    def __init__(self, directory: Directory, manifest: Manifest, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, directory: Directory, manifest: Manifest, warn: Callable[[str], None], *, writing: bool = False
+    ) -> None:
         self.manifest = manifest
-        self.journal = Journal(directory, manifest)
+        self.journal = Journal(directory, manifest, writing=writing)
         self._directory, self._warn = directory, warn
         self._view: View | None = None
         self._finder: Finder | None = None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jobq_json.directory import Directory
     from jobq_json.manifest import Manifest
 
+_WRITING = os.O_RDWR | os.O_APPEND
 _CHUNK = 1 << 22
 _TAIL = 1 << 12
 _SKIP = 1_000_000
@@ -33,8 +34,10 @@ class Journal:
     Args:
         directory: where it is.
         manifest: the one that names it.
+        writing: whether it will be written to.
 
     Attributes:
+        name, path: of the file.
         end: its length in bytes, as `tail` or `append` left it.
         seq: the number of the next job, likewise.
 
@@ -42,17 +45,18 @@ class Journal:
         FileNotFoundError: the generation is over, and its files are gone.
     """
 
-    def __init__(self, directory: Directory, manifest: Manifest) -> None:
+    def __init__(self, directory: Directory, manifest: Manifest, *, writing: bool = False) -> None:
         self.generation = manifest.generation
-        self.path = directory.path / manifest.journal_file
-        self._read_fd = files.open_private(self.path, os.O_RDONLY)
-        self._write_fd = -1
+        self.name = manifest.journal_file
+        self.path = f"{directory.path}/{self.name}"
+        self._fd = files.open_private(self.path, _WRITING if writing else os.O_RDONLY)
+        self._writable = writing
         self.end, self.seq = -1, 0
 
     @property
     def size(self) -> int:
         """Its length in bytes, as it is now."""
-        return os.fstat(self._read_fd).st_size
+        return os.fstat(self._fd).st_size
 
     def read(self, position: int) -> Iterator[tuple[bytes, int]]:
         """The lines from a position on (without line feeds), each with the position behind it.
@@ -62,20 +66,20 @@ class Journal:
         """
         left = b""
         start = position
-        while chunk := os.pread(self._read_fd, _CHUNK, start + len(left)):
+        while chunk := os.pread(self._fd, _CHUNK, start + len(left)):
             data = left + chunk
             offset = 0
             while (end := data.find(b"\n", offset)) >= 0:
                 line = data[offset:end]
                 offset = end + 1
                 if start + offset == len(line) + 1:
-                    check_header(line, "journal", self.path.name)
+                    check_header(line, "journal", self.name)
                 elif line:
                     yield line, start + offset
             start += offset
             left = data[offset:]
         if start == 0:
-            check_header(left, "journal", self.path.name)
+            check_header(left, "journal", self.name)
 
     def tail(self) -> None:
         """Under the lock: cut what is torn off the end, and find out `end` and `seq`.
@@ -83,9 +87,11 @@ class Journal:
         Raises:
             StoreUnreadable: no line of the journal is sound.
         """
-        if self._write_fd < 0:
-            self._write_fd = files.open_private(self.path, os.O_RDWR | os.O_APPEND)
-        end = os.fstat(self._write_fd).st_size
+        if not self._writable:
+            descriptor, self._fd = self._fd, files.open_private(self.path, _WRITING)
+            os.close(descriptor)
+            self._writable = True
+        end = os.fstat(self._fd).st_size
         if end == self.end:
             return
         lines = self._lines_from_end(end)
@@ -96,7 +102,7 @@ class Journal:
             return
         if torn:
             end -= len(torn)
-            os.ftruncate(self._write_fd, end)
+            os.ftruncate(self._fd, end)
         for damaged, line in enumerate(lines):
             if sound(line):
                 self._ends_with(line, end)
@@ -126,24 +132,23 @@ class Journal:
         Raises:
             OSError: the disk failed; what is on it is unknown, and no later sync of this file says otherwise.
         """
-        files.sync(self._write_fd)
+        files.sync(self._fd)
 
     def close(self) -> None:
-        """Free the descriptors."""
-        for descriptor in (self._read_fd, self._write_fd):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._read_fd = self._write_fd = -1
+        """Free the descriptor."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     def _write(self, end: int, data: bytes) -> None:
         """Append all of `data`, or restore the old end."""
         try:
-            written = os.write(self._write_fd, data)
+            written = os.write(self._fd, data)
             if written < len(data):
-                files.write_all(self._write_fd, data[written:])
+                files.write_all(self._fd, data[written:])
         except OSError as error:
             self.end = -1
-            os.ftruncate(self._write_fd, end)
+            os.ftruncate(self._fd, end)
             raise files.unavailable(error, self.path) from None
 
     def _ends_with(self, line: bytes, end: int) -> None:
@@ -164,5 +169,5 @@ class Journal:
             else:
                 size = min(size, start)
                 start -= size
-                data = os.pread(self._read_fd, size, start) + data
+                data = os.pread(self._fd, size, start) + data
                 size *= 4

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jobq.errors import StoreUnreadable
-from jobq.job import State
+from jobq.job import Job, State
 from jobq.store import ALONE_LOSSES
 from jobq.times import format_time
-from jobq_json.lines import head_of, job_line, job_of, sound
+from jobq_json.lines import head_of, job_line, job_of, parse, sound
 from jobq_json.manifest import Lane
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from jobq.job import Job
+    from collections.abc import Mapping
 
 PENDING, PROCESSING, FAILED, DEAD = "pending", "processing", "failed", "dead"
 COMPLETED, CANCELLED = "completed", "cancelled"
 WAITING, FINISHED = (PENDING, FAILED), (COMPLETED, CANCELLED)
 
+Later = tuple[Any, ...]
+"""A change yet to be made: a function that takes the job before it, and its further arguments."""
 
 _VALUES = {state: state.value for state in State}  # the attribute is a slow descriptor
 
@@ -63,7 +63,7 @@ class Kept:
     _job: Job | None
     _line: bytes | None
     _before: Kept | None
-    _change: Callable[[Job], Job] | None
+    _change: Later | None
 
     @property
     def job(self) -> Job:
@@ -74,7 +74,7 @@ class Kept:
         """
         if self._job is not None:
             return self._job
-        changes: list[Callable[[Job], Job]] = []
+        changes: list[Later] = []
         kept: Kept = self
         while kept._job is None and kept._before is not None and kept._change is not None:
             changes.append(kept._change)
@@ -82,8 +82,8 @@ class Kept:
         job = kept._job or job_of(kept._line or b"", checked=True)  # noqa: SLF001 - of the same class
         if job is None:
             raise StoreUnreadable(f"the record of job {self.id} is not one that this jobq understands")
-        for change in reversed(changes):
-            job = change(job)
+        for change, *arguments in reversed(changes):
+            job = change(job, *arguments)
         self._job, self._before, self._change = job, None, None
         return job
 
@@ -108,7 +108,7 @@ def of_job(job: Job, seq: int) -> Kept:
     return kept
 
 
-def of_change(before: Kept, fields: Mapping[str, Any], change: Callable[[Job], Job]) -> Kept:
+def of_change(before: Kept, fields: Mapping[str, Any], change: Later) -> Kept:
     """A job after a change that is applied only when the job is asked for.
 
     Args:
@@ -124,6 +124,30 @@ def of_change(before: Kept, fields: Mapping[str, Any], change: Callable[[Job], J
     kept.losses, kept.handler = get("losses", before.losses), get("handler", before.handler)
     kept.worker = get("worker", before.worker)
     kept._job, kept._line, kept._before, kept._change = None, None, before, change  # noqa: SLF001 - a constructor
+    return kept
+
+
+def of_claim(before: Kept, worker: str, change: Later) -> Kept:
+    """As `of_change`, for the change that is made most: this worker takes the job."""
+    kept = Kept.__new__(Kept)
+    kept.id, kept.seq, kept.offset = before.id, before.seq, -1
+    kept.run_at, kept.state, kept.worker = before.run_at, PROCESSING, worker
+    kept.queue, kept.priority, kept.losses, kept.handler = before.queue, before.priority, before.losses, before.handler
+    kept._job, kept._line, kept._before, kept._change = None, None, before, change  # noqa: SLF001 - a constructor
+    return kept
+
+
+def of_whole_line(line: bytes, offset: int) -> Kept | None:
+    """As `of_line`, with the job parsed at once: for one that will be asked for."""
+    try:
+        record = parse(line)
+        if record is None:
+            return None
+        seq = record.pop("seq")
+        kept = of_job(Job.from_record(record), seq)
+    except (StoreUnreadable, KeyError, ValueError, TypeError):
+        return of_line(line, offset)
+    kept.offset, kept._line = offset, line  # noqa: SLF001 - a constructor
     return kept
 
 

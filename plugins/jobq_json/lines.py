@@ -26,14 +26,27 @@ if TYPE_CHECKING:
 SUFFIX = 18
 """The length of what the checksum adds to a line."""
 
-encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, allow_nan=False).encode
-_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # undocumented, as old as json
+scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # undocumented, as old as json
 
 _PLACED = ("id", "run_at", "state", "queue", "priority", "losses", "handler")
 _HEAD = re.compile(
-    rb'\{"id":"([^"]+)","seq":(\d+),"run_at":"([^"]+)","state":"([a-z]+)","queue":"([^"]+)","priority":(-?\d+)'
-    rb',"losses":(\d+)(?:,"handler":("(?:[^"\\]|\\.)*"))?[,}]'
+    r'\{"id":"([^"]+)","seq":(\d+),"run_at":"([^"]+)","state":"([a-z]+)","queue":"([^"]+)","priority":(-?\d+)'
+    r',"losses":(\d+)(?:,"handler":("(?:[^"\\]|\\.)*"))?[,}]'
 )
+
+
+def _encoder() -> Callable[[Any], str]:
+    """What writes a value as compact JSON: `JSONEncoder.encode`, without making its C encoder anew at each call."""
+    encoder = json.JSONEncoder(separators=(",", ":"), check_circular=False, allow_nan=False)
+    make: Callable[..., Callable[[Any, int], tuple[str, ...]]] | None = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return encoder.encode
+    text = json.encoder.encode_basestring_ascii
+    chunks = make(None, encoder.default, text, None, ":", ",", False, False, False)
+    return lambda value: "".join(chunks(value, 0))
+
+
+encode = _encoder()
 
 
 class Head(NamedTuple):
@@ -73,7 +86,7 @@ def parse(line: bytes, *, checked: bool = False) -> dict[str, Any] | None:
     if not checked and not sound(line):
         return None
     try:
-        record, end = _scan(line.decode("ascii"), 0)
+        record, end = scan(line.decode("ascii"), 0)
     except (StopIteration, json.JSONDecodeError, UnicodeDecodeError):
         return None
     except (RecursionError, ValueError) as error:
@@ -99,21 +112,13 @@ def job_line(job: Job, seq: int) -> bytes:
 
 def head_of(line: bytes) -> Head | None:
     """The beginning of a job's line; None where it has none. Says nothing about the rest of the line."""
-    match = _HEAD.match(line)
-    if match is None:
-        return None
-    job_id, seq, run_at, state, queue, priority, losses, handler = match.groups()
     try:
-        return Head(
-            job_id.decode("ascii"),
-            int(seq),
-            run_at.decode("ascii"),
-            state.decode("ascii"),
-            queue.decode("ascii"),
-            int(priority),
-            int(losses),
-            None if handler is None else _scan(handler.decode("ascii"), 0)[0],
-        )
+        match = _HEAD.match(line.decode("ascii"))
+        if match is None:
+            return None
+        job_id, seq, run_at, state, queue, priority, losses, handler = match.groups()
+        name = None if handler is None else scan(handler, 0)[0]
+        return Head(job_id, int(seq), run_at, state, queue, int(priority), int(losses), name)
     except (ValueError, StopIteration):
         return None
 

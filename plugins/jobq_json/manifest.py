@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from jobq.errors import NewerFormat, StoreUnreadable
-from jobq_json.lines import encode, seal
+from jobq_json.lines import encode, scan, seal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,6 +100,10 @@ class Manifest:
         archived = (segment.file for segment in self.archive)
         return frozenset((NAME, self.jobs_file, self.journal_file, *archived, *self.damaged_files))
 
+    def end_of_jobs(self, first: int) -> int:
+        """The offset behind the last job of the sorted run, whose first line, if there is one, is at `first`."""
+        return self.sections[-1].end if self.sections else first
+
     def record(self) -> dict[str, Any]:
         """The JSON object of the manifest, without its checksum."""
         return {
@@ -153,7 +157,7 @@ def read(data: bytes) -> Manifest:
     body, comma, tail = data.rpartition(b",\n")
     if not comma or tail != b'  "crc": "%08x"\n}\n' % crc32(body):
         raise StoreUnreadable(f"the store's manifest, {NAME}, is truncated or damaged; {WAY_OUT}")
-    record = json.loads(data)
+    record, _ = scan(data.decode("ascii"), 0)
     if record.get("jobq") != "queue":
         raise StoreUnreadable(f"{NAME} is not the manifest of a jobq store")
     if record["format"] > FORMAT:

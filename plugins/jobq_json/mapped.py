@@ -86,7 +86,7 @@ class Mapped:
         for offset in left_out[bisect_left(left_out, start) : bisect_left(left_out, end)]:
             if start < offset:
                 yield start, offset
-            start = self.line(offset)[1]
+            start = self.data.find(b"\n", offset) + 1 or self.size
         if start < end:
             yield start, end
 

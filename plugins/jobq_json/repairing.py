@@ -15,6 +15,7 @@ from jobq_json.directory import check_header
 from jobq_json.journal import Journal
 from jobq_json.lines import parse
 from jobq_json.salvage import salvaged
+from jobq_json.taken import wrong_in
 from jobq_json.view import View
 
 if TYPE_CHECKING:
@@ -51,13 +52,16 @@ def repair(directory: Directory, *, warn: Callable[[str], None]) -> list[str]:
         if why:
             done.append(f"what can still be read was taken out of the damaged files ({why})")
         counted = examine(view)[1]
-        if view.damaged_lines or why:
+        wrong = "" if why else wrong_in(view)
+        if wrong:
+            done.append(f"the list of ids was made again ({wrong})")
+        if view.damaged_lines or why or wrong:
             view.counts.clear()
             for (queue, state), number in counted.items():
                 view.counts[queue][state] = number
             if view.damaged_lines:
                 done.append(f"{len(view.damaged_lines)} damaged records were set aside in a file of their own")
-            compact_locked(directory, view, alone=True)
+            compact_locked(directory, view, alone=True, afresh=True)
         view.journal.close()
     return done
 

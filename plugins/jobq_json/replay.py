@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobq.errors import NewerFormat
 from jobq.job import Change, Job, Run, read_fields
 from jobq.lifecycle import claimed
 from jobq.times import parse_time
-from jobq_json.kept import PROCESSING, Kept, of_change, of_line
+from jobq_json.kept import Kept, of_change, of_claim, of_line
 from jobq_json.lines import parse, sound
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def replay(view: View, line: bytes) -> None:
         return
     record = parse(line)
     if record is None:
-        view.note_damage(view.journal.path.name, view.position, line)
+        view.note_damage(view.journal.name, view.position, line)
         return
     match record.get("op"):
         case "claim":
@@ -58,11 +57,9 @@ def replay(view: View, line: bytes) -> None:
 
 
 def _claim(view: View, claims: Sequence[Any], worker: str, now: datetime, line: bytes) -> None:
-    fields = {"state": PROCESSING, "worker": worker}
     for job_id, run, place in claims:
         if (found := view.former(job_id, place)) is not None:
-            change = partial(_taken, worker=worker, run=run, now=now)
-            view.replace(found[0], of_change(found[0], fields, change), found[1])
+            view.replace(found[0], of_claim(found[0], worker, (_taken, worker, run, now)), found[1])
         else:
             view.note_unknown(job_id, line)
 
@@ -70,19 +67,18 @@ def _claim(view: View, claims: Sequence[Any], worker: str, now: datetime, line: 
 def _change(view: View, changes: Sequence[Any], now: datetime, line: bytes) -> None:
     for job_id, fields, run, place in changes:
         if (found := view.former(job_id, place)) is not None:
-            change = partial(_changed, fields=fields, run=run, now=now)
-            view.replace(found[0], of_change(found[0], fields, change), found[1])
+            view.replace(found[0], of_change(found[0], fields, (_changed, fields, run, now)), found[1])
         else:
             view.note_unknown(job_id, line)
 
 
-def _taken(job: Job, *, worker: str, run: int, now: datetime) -> Job:
+def _taken(job: Job, worker: str, run: int, now: datetime) -> Job:
     """The job after a claim; what counts is the run in the record, should an earlier record be damaged."""
     change = claimed(job, worker, now=now)
     return job.changed(Change({**change.fields, "run": run}), now=now)
 
 
-def _changed(job: Job, *, fields: Mapping[str, Any], run: Mapping[str, Any] | None, now: datetime) -> Job:
+def _changed(job: Job, fields: Mapping[str, Any], run: Mapping[str, Any] | None, now: datetime) -> Job:
     return job.changed(Change(read_fields(fields), None if run is None else Run.from_record(run)), now=now)
 
 

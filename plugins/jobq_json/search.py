@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
     from mmap import mmap
 
 _FEW = 8
@@ -42,6 +42,8 @@ def locate(data: mmap, ids: Collection[str], *, start: int, end: int) -> dict[st
     return found
 
 
-def ids_of(data: mmap, *, start: int, end: int) -> set[bytes]:
-    """The ids of all lines."""
-    return set(_LINE_IDS.findall(data, start - 1, end)) if end > start else set()
+def each_id(data: mmap, start: int, end: int) -> Iterator[bytes]:
+    """The ids of all lines, in their order and one at a time."""
+    if end > start:
+        for match in _LINE_IDS.finditer(data, start - 1, end):
+            yield match[1]

@@ -17,6 +17,7 @@ from jobq_json.access import Access
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
+    from pathlib import Path
 
     from jobq.job import Change, Job
     from jobq.members import Presence, WorkerInfo
@@ -48,12 +49,16 @@ class JsonStore(Store):
         if settings["durability"] not in ("full", "normal"):
             raise InvalidInput("durability", settings["durability"], "must be full or normal")
         self.url = f"json:{context.url}"
+        self._home = context.home
         self._path = context.home / (context.url or "queue")
-        self._members = context.home / "workers"
         durable = settings["durability"] == "full"
         self.access = Access(self._path, context.clock, durable=durable, warn=context.warn)
         self._watch: Watch | None = None
         self._unsure: set[tuple[str, int]] = set()
+
+    @property
+    def _members(self) -> Path:
+        return self._home / "workers"
 
     def add(self, new: Sequence[NewJob], *, now: datetime) -> list[Job]:
         if not new:

@@ -7,13 +7,14 @@ journal, without a lock, and is a function of the files alone: every process arr
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobq.job import Change, Job
 from jobq_json import search
 from jobq_json.archive import Archive
-from jobq_json.kept import FINISHED, PENDING, PROCESSING, WAITING, Kept, of_job, of_line
+from jobq_json.kept import FINISHED, PENDING, PROCESSING, WAITING, Kept, of_job, of_line, of_whole_line
 from jobq_json.lanes import Lanes
 from jobq_json.mapped import Mapped
 from jobq_json.replay import replay
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 Place = int | list[Any] | None
 """Where a job's line is before the journal touches it: an offset in the sorted run, [segment, offset], or unknown."""
+
+_numbers = partial(defaultdict[str, int], int)  # counts as a Counter does, at half the cost
 
 
 class View:
@@ -62,12 +65,12 @@ class View:
         self.manifest, self.journal = manifest, journal
         self._warn = warn
         self.run = Mapped(directory, manifest.jobs_file, "jobs", manifest.size)
-        self.end = manifest.sections[-1].end if manifest.sections else self.run.first
+        self.end = manifest.end_of_jobs(self.run.first)
         self.archive = Archive(directory, manifest.archive)
         self.delta: dict[str, Kept | None] = {}
         self.finished: dict[str, Kept] = {}
         self.held: dict[str, dict[str, Kept]] = {}
-        self.counts = defaultdict(Counter, {queue: Counter(counts) for queue, counts in manifest.counts.items()})
+        self.counts = defaultdict(_numbers, {queue: _numbers(counts) for queue, counts in manifest.counts.items()})
         self.paused = dict(manifest.paused)
         self.touched: list[int] = []
         self.touched_due: list[str] = []
@@ -83,7 +86,7 @@ class View:
             if section.state == PROCESSING:
                 self._load(section)
             elif section.state in WAITING:
-                self.lanes.lane(section.lane).add_section(section, self.read)
+                self.lanes.lane(section.lane).add_section(section, partial(self.read, make=of_whole_line))
         self.refresh()
 
     @property
@@ -102,10 +105,12 @@ class View:
             replay(self, line)
             self.position = position
 
-    def read(self, offset: int, section: Section | None = None) -> tuple[Kept | None, int]:
+    def read(
+        self, offset: int, section: Section | None = None, make: Callable[[bytes, int], Kept | None] = of_line
+    ) -> tuple[Kept | None, int]:
         """The job of a line of the sorted run, None where it is damaged; and the offset of the next."""
         line, following = self.run.line(offset)
-        kept = of_line(line, offset)
+        kept = make(line, offset)
         if kept is None:
             self.note_damage(self.run.name, offset, line, section or self.section_at(offset))
         return kept, following
@@ -220,11 +225,11 @@ class View:
 
     def note_unknown(self, job_id: str, line: bytes) -> None:
         """The journal changes a job that is not there: its own record must have been damaged."""
-        key = (f"{self.journal.path.name} {job_id}", self.position)
+        key = (f"{self.journal.name} {job_id}", self.position)
         if key not in self._damaged_places:
             self._damaged_places.add(key)
             self.damaged_lines.append(line)
-            self._warn(f"{self.journal.path.name} changes job {job_id}, whose own record is damaged or missing")
+            self._warn(f"{self.journal.name} changes job {job_id}, whose own record is damaged or missing")
 
     def _let_go(self, kept: Kept) -> None:
         held = self.held[kept.worker or ""]

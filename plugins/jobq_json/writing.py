@@ -78,7 +78,7 @@ class RunWriter:
             self._section(key, self._sections.get(key), self._changed.get(key, []))
 
     def finish(self, footer: bytes) -> int:
-        """Write the footer line and bring everything to the disk; the size of the run."""
+        """Write the lines behind the last job and bring everything to the disk; the size of the run."""
         self._file.put(footer)
         self._file.finish()
         return self._file.offset

@@ -81,7 +81,7 @@ def test_the_options_of_add_are_the_fields_of_the_job(jobq):
         (["--delay", "1", "--at", "03:00"], "delay: and run_at exclude one another"),
         (["--at", "noon"], "'2026-07-11 03:00'"),
         (["--retry-on", "9-3"], "retry_on: '9-3' must be an exit code"),
-        (["--retry-on", "0"], "retry_on: 0 must be an exit code"),
+        (["--retry-on", "0"], "retry_on: '0' must be an exit code"),
         (["--retry-on", "Timeout"], "commands raise no exceptions"),
         (["--retry-on", ""], "names nothing"),
         (["--home", ""], "must not be empty"),
@@ -149,3 +149,31 @@ def test_a_handler_that_no_live_worker_has_is_told(jobq, start_worker):
     start_worker()
     jobq("config", "set", "handlers.late", "late:late")
     assert "no worker of the queue default has the handler late" in jobq("add", "late").stderr
+
+
+def test_what_is_retried_comes_from_the_settings_of_the_moment(jobq):
+    jobq("config", "set", "retry-on", "3-5,timeout,ValueError")
+    jobq("config", "set", "no-retry-on", "4")
+    assert jobq("config", "get", "retry_on").stdout == "3-5,timeout,ValueError\n"
+    assert jobq("config", "get", "--json", "no-retry-on").json == [4]
+    command, other = jobq.add("--", "true"), jobq.add("--retry-on", "9", "--no-retry-on", "none", "--", "true")
+    jobq("config", "unset", "retry-on")
+    assert (jobq.job(command)["retry_on"], jobq.job(command)["no_retry_on"]) == (["3-5", "timeout"], [4])
+    assert (jobq.job(other)["retry_on"], jobq.job(other)["no_retry_on"]) == ([9], [])
+    failing = jobq.add("--", "sh", "-c", "exit 4")
+    jobq.run_all()
+    assert (jobq.job(failing)["state"], jobq.job(failing)["attempts"]) == ("dead", 1)
+
+
+def test_a_wrong_condition_is_refused_when_it_is_set_and_when_it_is_used(jobq):
+    rule = "must be an exit code from 1 to 255"
+    assert f"retry-on: '0' {rule}" in jobq("config", "set", "retry-on", "1,0", code=1).stderr
+    variable = {"JOBQ_NO_RETRY_ON": "9-3"}
+    assert f"no-retry-on (JOBQ_NO_RETRY_ON): '9-3' {rule}" in jobq("add", "--", "true", env=variable, code=1).stderr
+    assert jobq("list", "--json").json == []
+
+
+def test_an_exit_code_given_as_text_counts(jobq):
+    job = jobq("enqueue", json.dumps({"command": "exit 5", "no_retry_on": ["5"]})).id
+    jobq.run_all()
+    assert (jobq.job(job)["state"], jobq.job(job)["attempts"]) == ("dead", 1)

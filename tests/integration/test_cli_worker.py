@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 
 import pytest
+
+from .terminals import CTRL_Q, CTRL_S, Terminal
 
 
 @pytest.fixture
@@ -14,13 +17,10 @@ def blocked(jobq, eventually, tmp_path):
 
     class Blocked:
         gate = tmp_path / "gate"
-        ignoring = "trap '' TERM; "
 
-        def add(self, *args, prefix=""):
+        def add(self):
             pids = tmp_path / "pids"
-            job_id = jobq.add(
-                *args, shell=f"{prefix}echo $$ >> {pids}; while [ ! -e {self.gate} ]; do sleep 0.05; done"
-            )
+            job_id = jobq.add(shell=f"echo $$ >> {pids}; while [ ! -e {self.gate} ]; do sleep 0.05; done")
             eventually(lambda: jobq.state(job_id) == "processing" and pids.exists() and pids.read_text().strip())
             self.pids = [int(pid) for pid in pids.read_text().split()]
             return job_id
@@ -66,58 +66,6 @@ def test_detach_returns_with_the_error_of_a_worker_that_cannot_start(jobq):
     assert "nosuch" in answer.stderr
     assert "Traceback" not in answer.stderr
     assert list((jobq.home / "workers").glob("*.log")) == []
-
-
-@pytest.mark.parametrize(
-    ("signals", "code", "state"),
-    [
-        ([signal.SIGTERM], 0, "completed"),
-        ([signal.SIGINT], 0, "completed"),
-        ([signal.SIGHUP], 0, "completed"),
-        ([signal.SIGTERM, signal.SIGTERM], 0, "completed"),
-        ([signal.SIGQUIT], 143, "pending"),
-        ([signal.SIGINT, signal.SIGINT], 130, "pending"),
-        ([signal.SIGTERM, signal.SIGQUIT], 143, "pending"),
-    ],
-)
-def test_what_signals_make_of_a_worker_and_its_running_job(
-    jobq, start_worker, blocked, eventually, signals, code, state
-):
-    worker = start_worker()
-    job_id = blocked.add()
-    for number in signals:
-        worker.send_signal(number)
-        eventually(lambda: worker.poll() is not None or draining(jobq))
-    if state == "completed":
-        assert worker.poll() is None
-        blocked.release()
-    assert worker.wait(30) == code
-    job = jobq.job(job_id)
-    assert (job["state"], job["attempts"], job["losses"]) == (state, 0, 0)
-    assert not any(map(alive, blocked.pids))
-
-
-def test_a_third_ctrl_c_kills_a_job_that_ignores_term(jobq, start_worker, blocked, eventually):
-    worker = start_worker()
-    job_id = blocked.add(prefix=blocked.ignoring)
-    for _ in range(3):
-        worker.send_signal(signal.SIGINT)
-        eventually(lambda: worker.poll() is not None or draining(jobq))
-    assert worker.wait(30) == 130
-    assert jobq.job(job_id)["state"] == "pending"
-    assert not any(map(alive, blocked.pids))
-
-
-def test_hup_under_nohup_changes_nothing(jobq, start_worker, eventually):
-    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        worker = start_worker()
-    finally:
-        signal.signal(signal.SIGHUP, previous)
-    worker.send_signal(signal.SIGHUP)
-    job_id = jobq("add", "-w", "--", "true").id
-    assert jobq.state(job_id) == "completed"
-    assert worker.poll() is None
 
 
 def test_stop_grace_bounds_the_drain(jobq, start_worker, blocked):
@@ -182,14 +130,6 @@ def test_a_worker_serves_only_the_queues_named(jobq):
     assert (jobq.state(other), jobq.state(mine)) == ("pending", "completed")
 
 
-def test_ctrl_c_in_the_terminal_never_reaches_a_job(jobq, start_worker, blocked):
-    worker = start_worker()
-    blocked.add()
-    (pid, *_) = blocked.pids
-    assert os.getsid(pid) == pid
-    assert os.getsid(pid) != os.getsid(worker.pid)
-
-
 def test_the_workers_lines_and_summary(jobq):
     good, bad = jobq.add("--", "true"), jobq.add("--max-attempts", "1", "--", "false")
     answer = jobq.run_all()
@@ -198,6 +138,42 @@ def test_the_workers_lines_and_summary(jobq):
     assert "dead after" in lines[bad]
     assert "exit code 1" in lines[bad]
     assert "worker ended: 1 completed, 1 failed attempt, 1 dead" in answer.stderr
+
+
+def test_the_lines_of_a_worker_on_a_terminal_are_whole_coloured_and_before_the_summary(jobq):
+    jobs = [jobq.add(shell="true") for _ in range(20)]
+    bad = jobq.add("--max-attempts", "1", shell="exit 3")
+    terminal = Terminal(
+        jobq.command("worker", "start", "--until-empty", "-n", "4"), env=jobq.environ, cwd=jobq.directory
+    )
+    try:
+        assert terminal.end() == 0
+        text = terminal.written.decode()
+    finally:
+        terminal.close()
+    lines, _, summary = text.partition("worker ended: ")
+    for job in jobs:
+        assert re.search(
+            rf"^\d\d:\d\d:\d\d  {job}  \x1b\[32mcompleted\x1b\[0m after [\d.]+s  \[true\]\r$", lines, re.MULTILINE
+        )
+    assert re.search(rf"{bad}  \x1b\[31mdead\x1b\[0m after [\d.]+s: exit code 3  \[exit 3\]\r$", lines, re.MULTILINE)
+    assert summary == "20 completed, 1 failed attempt, 1 dead\r\n"
+
+
+def test_a_terminal_that_was_stopped_holds_up_no_job(jobq, eventually):
+    terminal = Terminal(jobq.command("worker", "start"), env=jobq.environ, cwd=jobq.directory)
+    try:
+        terminal.until(rb"serves all queues")
+        terminal.type(CTRL_S)
+        jobs = "".join(json.dumps({"command": ["true", "x" * 80]}) + "\n" for _ in range(200))
+        jobq("enqueue", "-", "--quiet", input=jobs)  # a terminal takes some KiB before it lets nobody write any more
+        eventually(lambda: jobq("status", "--json").json["counts"]["completed"] == 200)
+        terminal.type(CTRL_Q)
+        terminal.send(signal.SIGTERM)
+        assert terminal.end() == 0
+        assert terminal.written.count(b"completed\x1b[0m after") == 200
+    finally:
+        terminal.close()
 
 
 def test_a_worker_whose_reader_has_gone_works_on(jobq):
@@ -236,22 +212,10 @@ def test_an_orphan_without_environment_is_found_by_the_lock_it_holds(jobq, start
 
 
 def test_a_worker_whose_files_are_removed_makes_them_anew_and_burns_no_job(jobq, start_worker, eventually):
-    import shutil
-
     worker = start_worker()
-    shutil.rmtree(jobq.home / "workers")
+    (jobq.home / "workers").rename(jobq.directory / "removed")  # at one stroke: it makes them anew at once
     eventually(lambda: [info["pid"] for info in jobq("worker", "list", "--json").json] == [worker.pid])
     job_id = jobq("add", "-w", "--", "true").id
     assert (jobq.job(job_id)["state"], jobq.job(job_id)["losses"]) == ("completed", 0)
     jobq("worker", "stop", "--wait")
-    assert worker.wait(30) == 0
-
-
-def test_a_stop_is_told_at_once_with_the_way_to_hurry_it(jobq, start_worker, blocked, eventually):
-    worker = start_worker()
-    job_id = blocked.add()
-    worker.send_signal(signal.SIGINT)
-    log = jobq.directory / "worker-0.log"
-    eventually(lambda: f"finishing 1 running job ({job_id}); Ctrl-C again" in log.read_text())
-    blocked.release()
     assert worker.wait(30) == 0

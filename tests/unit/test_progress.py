@@ -46,6 +46,7 @@ def test_what_is_no_number_is_refused(number: object) -> None:
 def test_it_is_shown_as_done_of_total_and_the_note() -> None:
     assert Progress(3, 10, "resizing").text() == "3/10 resizing"
     assert Progress(7).text() == "7"
+    assert Progress(1234567.5, 123456789).text() == "1234567.5/123456789"
     assert Progress(3, 10).fraction == 0.3
     assert Progress(20, 10).fraction == 1.0
     assert Progress(7).fraction is None

@@ -145,6 +145,13 @@ def test_a_plugin_has_options_of_its_own():
         ("plugins.block", "a,, b ", ("a", "b")),
         ("plugins.block", ["a", "b"], ("a", "b")),
         ("plugins.block", "", ()),
+        ("retry-on", "1, 3-5,timeout,ValueError", (1, "3-5", "timeout", "ValueError")),
+        ("retry-on", [75, "signal", "7"], (75, "signal", 7)),
+        ("no-retry-on", "none", ()),
+        ("no-retry-on", "", ()),
+        ("child-max-jobs", "20", 20),
+        ("child-max-memory", "512M", 512 << 20),
+        ("child-max-memory", "none", None),
     ],
 )
 def test_values_become_what_their_kind_says(name, value, expected):
@@ -183,7 +190,10 @@ NONSENSE = {
     "list": [5, [1], [["a"]], True],
 }
 BY_KIND = [
-    (next(option.name for option in KERNEL_OPTIONS if option.kind == kind and option.default is not None), value)
+    (
+        next(option.name for option in reversed(KERNEL_OPTIONS) if option.kind == kind and option.default is not None),
+        value,
+    )
     for kind, refused in NONSENSE.items()
     for value in refused
 ]
@@ -205,6 +215,7 @@ def test_nonsense_is_refused_with_the_name_and_where_it_stood(name, value):
         ("poll-interval", "1ms"),
         ("output-limit", "4095"),
         ("max-losses", "-1"),
+        ("child-max-jobs", "0"),
     ],
 )
 def test_what_is_too_little_is_refused(name, value):
@@ -212,8 +223,23 @@ def test_what_is_too_little_is_refused(name, value):
         parse(OPTIONS[name], value)
 
 
+@pytest.mark.parametrize(
+    "value", ["0", "256", "5-3", "no such", "1;2", "²", "9" * 5000, 5, True, [0], [True], [1.5], [[1]], {"a": 1}]
+)
+@pytest.mark.parametrize("name", ["retry-on", "no-retry-on"])
+def test_conditions_of_retries_are_checked_as_those_of_a_job(name, value):
+    with pytest.raises(InvalidInput, match=rf"{name} \(config.toml\): "):
+        parse(OPTIONS[name], value, where="config.toml")
+
+
+def test_conditions_of_retries_are_shown_as_they_are_written():
+    option = OPTIONS["retry-on"]
+    for conditions in ((), (1, "3-5", "timeout"), ("ValueError", 255)):
+        assert parse(option, shown(conditions)) == conditions
+
+
 @pytest.mark.parametrize("value", [2**31, "2147483648"])
-@pytest.mark.parametrize("name", ["max-attempts", "max-losses"])
+@pytest.mark.parametrize("name", ["max-attempts", "max-losses", "child-max-jobs"])
 def test_what_is_too_much_is_refused(name, value):
     with pytest.raises(InvalidInput, match="must be at most 2147483647"):
         parse(OPTIONS[name], value)
@@ -250,6 +276,7 @@ def test_a_shown_value_is_read_back_as_it_was(kind, data):
         (2.0, "2"),
         (0.1, "0.1"),
         (("a", "b"), "a,b"),
+        ((1, "3-5"), "1,3-5"),
         (1 << 20, "1048576"),
     ],
 )

@@ -91,6 +91,24 @@ class TestAccepted:
         job = made({"command": "true"}, max_attempts=9, timeout=60).job
         assert (job.max_attempts, job.timeout) == (9, timedelta(seconds=60))
 
+    def test_what_is_retried_is_captured_too(self):
+        settings = {"retry_on": ["ValueError", 1, "3-5", "timeout"], "no_retry_on": "KeyError"}
+        handler = made({"handler": "resize"}, **settings).job
+        assert (handler.retry_on, handler.no_retry_on) == (("ValueError", 1, "3-5", "timeout"), ("KeyError",))
+        command = made({"command": "true"}, **settings).job
+        assert (command.retry_on, command.no_retry_on) == ((1, "3-5", "timeout"), ())
+
+    def test_what_a_job_says_itself_goes_before_the_settings_even_if_that_is_nothing(self):
+        settings = {"retry_on": [1], "no_retry_on": [2]}
+        job = made({"command": "true", "retry_on": [7]}, **settings).job
+        assert (job.retry_on, job.no_retry_on) == ((7,), (2,))
+        job = made({"handler": "resize", "retry_on": [], "no_retry_on": []}, **settings).job
+        assert (job.retry_on, job.no_retry_on) == ((), ())
+
+    def test_an_exit_code_written_as_text_is_that_exit_code(self):
+        job = made({"command": "true", "retry_on": ["7", "3-5"]}).job
+        assert job.retry_on == (7, "3-5")
+
     def test_null_takes_a_timeout_away(self):
         assert made({"command": "true", "timeout": None}, timeout=60).job.timeout is None
 
