@@ -147,7 +147,7 @@ def _own_code(job: Job) -> int:
     last = job.history[-1] if job.history else None
     if job.state is State.DEAD and last is not None:
         if last.outcome == "signal" and last.error:
-            return _signal_code(last.error.removeprefix("signal "))
+            return _signal_code(last.error.removeprefix("signal ").partition(" ")[0])
         if job.handler is not None and last.outcome == "failed":
             return 1
     return NO_CODE

@@ -42,6 +42,7 @@ class Burial:
             () if child.run is None else markers(child.run.attempt),
             around.orphans,
             pipe=pipe_of(child.process),
+            group=child.group,
         )
 
     def run(self, wake: Wake) -> None:
@@ -61,6 +62,8 @@ class Burial:
                 begun = run.started is None or self._child.has_begun(run)
                 self.outcomes.append((run, outcome if begun else None))
             self._child.close()
+            if self._child.group is not None:
+                self._around.groups.release(self._child.group)
 
     def _supervision(self) -> Supervision:
         around, run, now = self._around, self._run, self._around.clock.monotonic()
@@ -88,7 +91,8 @@ class Burial:
         answer = self._child.last_answer()
         if answer is not None:
             return answer.outcome(tail)
-        return outcomes.of_status(ending.status, command=False, tail=tail, finished=ending.finished)
+        kills = self._around.memory.count() - self._child.memory_kills
+        return outcomes.of_status(ending.status, command=False, tail=tail, finished=ending.finished, memory_kills=kills)
 
     def _told_of_fault(self, run: HandlerRun, error: Exception) -> Outcome:
         """As `_told`, where the end could not be watched."""
@@ -104,7 +108,9 @@ def end_leftovers(around: Surroundings, child: WarmChild, run: HandlerRun, wake:
     child.unclean = True
     clock = around.clock
     pid = child.process.pid
-    tree = Tree(pid, markers(run.attempt), around.orphans, pipe=pipe_of(child.process), spared=(pid,))
+    tree = Tree(
+        pid, markers(run.attempt), around.orphans, pipe=pipe_of(child.process), spared=(pid,), group=child.group
+    )
     kill_at = clock.monotonic() + run.attempt.kill_grace.total_seconds()
     ladder = Ladder(tree, kill_at, monotonic=clock.monotonic, warn=around.warn)
     run.request.watch(wake)

@@ -393,7 +393,9 @@ def serve(requests: IO[bytes], answers: int, notes: StartedRuns) -> None:
     while request := requests.readline():
         began = time.perf_counter_ns()
         answer, waits = child.answer(decode(request.decode()))
-        waits = waits or not _pipe_is_empty() or notes.flag  # the pipe first: the flag is set before anything is read from it
+        waits = (
+            waits or not _pipe_is_empty() or notes.flag
+        )  # the pipe first: the flag is set before anything is read from it
         say(b"%d%s %s\n" % ((time.perf_counter_ns() - began) // 1000, b"!" if waits else b"", answer))
         if waits:
             if not os.read(answers, 1):

@@ -94,7 +94,9 @@ class Children:
         child = self._roster.assign(run)
         if child is None:
             self._post(partial(self._new_child, run))
-        elif not child.send(run.line):
+            return run
+        child.memory_kills = self._around.memory.count()
+        if not child.send(run.line):
             self._post(partial(self._send_rest, child))
         elif attempt.job.timeout is not None and self._roster.is_late(run):
             self._wake.ring()
@@ -254,6 +256,8 @@ class Children:
             self._regions.free(region)
             self._end(run, outcomes.no_room(error))
             return
+        child.group = self._around.groups.hold(worker, child.process.pid, (), self._around.orphans)
+        child.memory_kills = self._around.memory.count()
         self._roster.add(child, run)
         child.listened = True
         register = self._selector.register

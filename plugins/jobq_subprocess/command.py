@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from jobq_subprocess import outcomes
 from jobq_subprocess.environment import Environment, encode, markers
+from jobq_subprocess.progress import Reports
 from jobq_subprocess.supervision import Stop, Supervision, Surroundings
 from jobq_subprocess.tree import Ladder, Tree
 
@@ -28,34 +29,53 @@ class Command:
     def __init__(self, around: Surroundings, environment: Environment, attempt: Attempt) -> None:
         self.stop = Stop(around.clock)
         self._around, self._environment, self._attempt = around, environment, attempt
+        self._memory_kills = 0
 
     def run(self, wake: Wake) -> Outcome:
         """How the attempt ended, once nothing of it is left. Raises nothing."""
         attempt = self._attempt
+        reports = None
         try:
-            process = self._start()
+            reports = Reports(attempt.progress)
+            self._memory_kills = self._around.memory.count()
+            process = self._start(reports)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             return outcomes.of_start(error, attempt.job)
-        try:
-            tree = Tree(process.pid, markers(attempt), self._around.orphans, pipe=pipe_of(process))
-            try:
-                return self._watch(process, tree, wake)
-            except Exception as error:
-                abandon(process, tree, self._around, wake)
-                return outcomes.of_fault(error)
+        else:
+            return self._see_through(process, reports, wake)
         finally:
+            if reports is not None:
+                reports.close()
             attempt.output.close()
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        job = self._attempt.job
-        return start(
-            arguments(job),
-            environment=self._environment.of_command(self._attempt),
-            directory=None if job.cwd is None else encode(job.cwd),
-            inherited=() if self._attempt.jobs_fd is None else (self._attempt.jobs_fd,),
-        )
+    def _start(self, reports: Reports) -> subprocess.Popen[bytes]:
+        job, lock = self._attempt.job, self._attempt.jobs_fd
+        with self._around.low_numbers.lent(reports.inherited) as descriptor:
+            process = start(
+                arguments(job),
+                environment=self._environment.of_command(self._attempt, progress=descriptor),
+                directory=None if job.cwd is None else encode(job.cwd),
+                inherited=(descriptor,) if lock is None else (descriptor, lock),
+            )
+        reports.started()
+        return process
 
-    def _watch(self, process: subprocess.Popen[bytes], tree: Tree, wake: Wake) -> Outcome:
+    def _see_through(self, process: subprocess.Popen[bytes], reports: Reports, wake: Wake) -> Outcome:
+        """Watch over what was started until nothing of it is left, and keep it together."""
+        around, attempt = self._around, self._attempt
+        marks = markers(attempt)
+        group = around.groups.hold(attempt.job.worker or "", process.pid, marks, around.orphans)
+        tree = Tree(process.pid, marks, around.orphans, pipe=pipe_of(process), group=group)
+        try:
+            return self._watch(process, tree, reports, wake)
+        except Exception as error:
+            abandon(process, tree, around, wake)
+            return outcomes.of_fault(error)
+        finally:
+            if group is not None:
+                around.groups.release(group)
+
+    def _watch(self, process: subprocess.Popen[bytes], tree: Tree, reports: Reports, wake: Wake) -> Outcome:
         attempt = self._attempt
         timeout = attempt.job.timeout
         ending = Supervision(
@@ -64,13 +84,15 @@ class Command:
             tree,
             self.stop,
             output=attempt.output,
+            reports=reports,
             deadline=None if timeout is None else self._around.clock.monotonic() + timeout.total_seconds(),
             kill_grace=attempt.kill_grace.total_seconds(),
         ).run(wake)
         tail = attempt.output.tail()
         if ending.timed_out:
             return outcomes.of_timeout(attempt.job, tail=tail, finished=ending.finished)
-        return outcomes.of_status(ending.status, command=True, tail=tail, finished=ending.finished)
+        kills = self._around.memory.count() - self._memory_kills if ending.status else 0
+        return outcomes.of_status(ending.status, command=True, tail=tail, finished=ending.finished, memory_kills=kills)
 
 
 def arguments(job: Job) -> list[bytes]:

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from jobq.executor import Attempt
 
-_OF_A_JOB = (b"JOBQ_WORKER", b"JOBQ_JOB_ID", b"JOBQ_RUN", b"JOBQ_ATTEMPT", b"JOBQ_QUEUE", b"JOBQ_SLOT")
+_PROGRESS = b"JOBQ_PROGRESS_FD"
+_OF_A_JOB = (b"JOBQ_WORKER", b"JOBQ_JOB_ID", b"JOBQ_RUN", b"JOBQ_ATTEMPT", b"JOBQ_QUEUE", b"JOBQ_SLOT", _PROGRESS)
 
 
 class Environment:
@@ -28,8 +29,8 @@ class Environment:
         self._base = base
         self._command_base = {b"PYTHONUNBUFFERED": b"1"} | base
 
-    def of_command(self, attempt: Attempt) -> dict[bytes, bytes]:
-        """The environment of a job's command."""
+    def of_command(self, attempt: Attempt, *, progress: int) -> dict[bytes, bytes]:
+        """The environment of a job's command; `progress` is the descriptor that it writes its progress to."""
         job = attempt.job
         environ = self._command_base.copy()
         for name, value in job.env.items():
@@ -37,6 +38,7 @@ class Environment:
         environ[b"JOBQ_HOME"] = os.fsencode(attempt.home)
         for name, value in variables(attempt).items():
             environ[name.encode()] = value.encode()
+        environ[_PROGRESS] = b"%d" % progress
         return environ
 
     def of_child(self, home: Path, worker: str) -> dict[bytes, bytes]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from jobq import presence
+from jobq import presence, processes
 from jobq.executor import Ahead, Attempt, Executor, Outcome, Recovered, Running
+from jobq_subprocess import cgroup
 from jobq_subprocess.command import Command
 from jobq_subprocess.environment import Environment
 from jobq_subprocess.orphans import Orphans
@@ -72,7 +73,12 @@ class SubprocessExecutor(Executor):
             self._made_children.take_back()
 
     def recover(self, worker: WorkerInfo) -> Recovered:
-        return presence.recover(self._context.home / "workers", worker)
+        left = cgroup.recover(worker.id) if worker.boot_id == processes.boot_id() else []
+        recovered = presence.recover(self._context.home / "workers", worker)
+        if recovered.clean and left:
+            pids = ", ".join(map(str, left))
+            return Recovered(clean=False, why=f"processes of its jobs cannot be ended (pid {pids})")
+        return recovered
 
     def close(self) -> None:
         for command in tuple(self._commands):
@@ -80,6 +86,7 @@ class SubprocessExecutor(Executor):
         if self._made_children is not None:
             self._made_children.close(CLOSE_SECONDS)
         self._threads.close(CLOSE_SECONDS)
+        self._around.close()
 
     @property
     def _children(self) -> Children:

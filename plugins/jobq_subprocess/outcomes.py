@@ -20,21 +20,27 @@ if TYPE_CHECKING:
 RETURNED_FOR = timedelta(seconds=5)
 """How long a job that this machine had no room to start is handed back for."""
 
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # the second is what a shell says whose last command was killed
+
 NO_ROOM = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 
-def of_status(status: int, *, command: bool, tail: str, finished: datetime | None) -> Outcome:
+def of_status(status: int, *, command: bool, tail: str, finished: datetime | None, memory_kills: int = 0) -> Outcome:
     """How a process ended: `status` as subprocess has it, negative for a signal.
 
     Of a handler (not `command`) no exit code is told, and that it ended by itself is a failure in any case.
+    `memory_kills` is how many processes the kernel has killed meanwhile for want of memory, this one perhaps among them.
     """
+    why = " (out of memory?)" if memory_kills and status in _KILLED else ""
     if status < 0:
-        return Outcome(kind=Kind.SIGNAL, reason=f"signal {_signal_name(-status)}", tail=tail, finished=finished)
+        reason = f"signal {_signal_name(-status)}{why}"
+        return Outcome(kind=Kind.SIGNAL, reason=reason, tail=tail, finished=finished)
     if not command:
         reason = f"the handler's process ended, exit code {status}"
         return Outcome(kind=Kind.FAILURE, reason=reason, tail=tail, finished=finished)
     if status:
-        return Outcome(kind=Kind.FAILURE, reason=f"exit code {status}", exit_code=status, tail=tail, finished=finished)
+        reason = f"exit code {status}{why}"
+        return Outcome(kind=Kind.FAILURE, reason=reason, exit_code=status, tail=tail, finished=finished)
     return Outcome(kind=Kind.SUCCESS, exit_code=0, tail=tail, finished=finished)
 
 

@@ -9,11 +9,15 @@ import fcntl
 import os
 import select
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import IO, TYPE_CHECKING
 
 from jobq.executor import Running
+from jobq_subprocess.cgroup import leave
+from jobq_subprocess.groups import Groups
+from jobq_subprocess.memory import MemoryKills
+from jobq_subprocess.progress import PAUSE, LowNumbers
 from jobq_subprocess.tree import Ladder, Tree
 
 if TYPE_CHECKING:
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from jobq.clock import Clock, Wake
     from jobq.output import Capture
     from jobq_subprocess.orphans import Orphans
+    from jobq_subprocess.progress import Reports
 
 NOW = timedelta()
 
@@ -63,6 +68,19 @@ class Surroundings:
     clock: Clock
     orphans: Orphans
     warn: Callable[[str], None]
+    groups: Groups = field(default_factory=Groups)
+    low_numbers: LowNumbers = field(default_factory=LowNumbers)
+    memory: MemoryKills = field(default_factory=MemoryKills)
+
+    def __post_init__(self) -> None:
+        if self.orphans.adopting:  # it is a worker's, and no part of the job that has started that
+            leave()
+
+    def close(self) -> None:
+        """Free what it holds, when nothing runs any more."""
+        self.groups.close()
+        self.low_numbers.close()
+        self.memory.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +100,7 @@ class Supervision:
         tree: all its processes.
         stop: where a request to end arrives.
         output: where the output goes; None for nowhere.
+        reports: where its progress comes from; closed at the end of `run`.
         deadline: when it has taken too long (monotonic seconds).
         kill_grace: seconds between TERM and KILL, for a timeout and for leftovers.
     """
@@ -94,14 +113,18 @@ class Supervision:
         stop: Stop,
         *,
         output: Capture | None,
+        reports: Reports | None = None,
         deadline: float | None,
         kill_grace: float,
     ) -> None:
         self._around, self._process, self._tree, self._stop = around, process, tree, stop
         self._output, self._deadline, self._kill_grace = output, deadline, kill_grace
+        self._reports = reports
         self._stdout = _pipe_of(process)
         self._pipe = self._stdout.fileno()
         self._pipe_open = True
+        self._poll = select.poll()
+        self._reports_at: float | None = None
         self._read_size = _READ
         self._ladder: Ladder | None = None
         self._timed_out = False
@@ -111,8 +134,9 @@ class Supervision:
     def run(self, wake: Wake) -> Ending:
         """Return when the leader has ended, nothing is left of its tree, and the pipe is empty."""
         pidfd = os.pidfd_open(self._process.pid) if hasattr(os, "pidfd_open") else -1
-        poll = select.poll()
-        for descriptor in (self._pipe, wake.fileno(), pidfd):
+        reported = -1 if self._reports is None else self._reports.descriptor
+        poll = self._poll
+        for descriptor in (self._pipe, wake.fileno(), pidfd, reported):
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
         longest = _BLIND_TICK if pidfd < 0 else _TICK if self._around.orphans.adopting else _LONG
@@ -120,11 +144,14 @@ class Supervision:
         self._around.orphans.enter(self._process.pid)
         try:
             while (pause := self._advance()) is not None:
-                events = poll.poll(min(pause, longest) * 1000)
+                events = poll.poll(min(pause, longest, self._until_reports()) * 1000)
                 for descriptor, _ in events:
                     if descriptor == self._pipe:
                         if not self._read():
                             poll.unregister(descriptor)
+                    elif descriptor == reported:
+                        poll.unregister(descriptor)
+                        self._read_reports()
                     elif descriptor == pidfd:
                         poll.unregister(descriptor)
                         os.close(pidfd)  # what looks for leftovers may need it
@@ -143,8 +170,25 @@ class Supervision:
             self._around.orphans.leave(self._process.pid)
             self._stop.watch(None)
             self._stdout.close()
+            if self._reports is not None:
+                self._reports.finish()
             if pidfd >= 0:
                 os.close(pidfd)
+
+    def _read_reports(self) -> None:
+        if self._reports is not None and self._reports.read():
+            self._reports_at = self._around.clock.monotonic() + PAUSE
+
+    def _until_reports(self) -> float:
+        """Seconds until it is time to listen to progress again, which is done then."""
+        if self._reports is None or self._reports_at is None:
+            return _LONG
+        pause = self._reports_at - self._around.clock.monotonic()
+        if pause > 0:
+            return pause
+        self._reports_at = None
+        self._poll.register(self._reports.descriptor, select.POLLIN)
+        return _LONG
 
     def _advance(self) -> float | None:
         """Do what is due now; the most seconds to wait for the next event, or None when all is over."""

@@ -1,9 +1,9 @@
 """The processes of one attempt: finding all of them, and ending them in two steps.
 
-A process belongs to an attempt if it is of its leader's session, carries the attempt's marker in its environment,
-writes to its output pipe (looked for among adopted processes only), or descends from one that does. What leaves
-the session, is let go of, clears its environment and closes its output is not found. The leader is not reaped before its tree is gone, so that its session's number belongs to
-nobody else meanwhile.
+A process belongs to an attempt if it is in its cgroup, is of its leader's session, carries the attempt's marker in its
+environment, writes to its output pipe (looked for among adopted processes only), or descends from one that does. Where
+there are no cgroups, what leaves the session, is let go of, clears its environment and closes its output is not found.
+The leader is not reaped before its tree is gone, so that its session's number belongs to nobody else meanwhile.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from jobq.processes import Process
+    from jobq_subprocess.cgroup import Group
     from jobq_subprocess.orphans import Orphans
 
 STUCK = 10.0
@@ -36,28 +37,48 @@ class Tree:
         pipe: the inode number of the pipe that they print to.
         orphans: those that this process has adopted.
         spared: pids that belong to the tree and are not ended with it.
+        group: the cgroup that they are in, or None.
     """
 
     def __init__(
-        self, leader: int, markers: tuple[bytes, ...], orphans: Orphans, *, pipe: int, spared: Collection[int] = ()
+        self,
+        leader: int,
+        markers: tuple[bytes, ...],
+        orphans: Orphans,
+        *,
+        pipe: int,
+        spared: Collection[int] = (),
+        group: Group | None = None,
     ) -> None:
         self.leader = leader
         self._markers = markers
         self._pipe = pipe
         self._orphans = orphans
         self._spared = frozenset(spared)
+        self._group = group
         self._known: set[tuple[int, int]] = set()  # one that is about to die has no environment any more
 
     def left(self) -> bool:
         """Whether anything may live of it, asked after the leader's end; costs next to nothing where nothing does."""
-        if self._orphans.adopting and self._orphans.none():
-            return False
         try:
+            if self.is_inhabited:
+                return True
+            if self._orphans.adopting and self._orphans.none():
+                return False
             return bool(self.members())
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise
             return True
+
+    @property
+    def is_inhabited(self) -> bool:
+        """Whether anybody but the spared lives in its cgroup, where it has one. There, none slips through by forking.
+
+        Raises:
+            OSError: this machine has no room to look.
+        """
+        return self._group is not None and bool(self._group.pids().difference(self._spared))
 
     def members(self) -> list[Process]:
         """Every living process of it, the leader first, but for the spared.
@@ -67,7 +88,8 @@ class Tree:
         """
         if not processes.visible():
             return []
-        everyone = {found.pid: found for found in processes.all_processes()}
+        inside = {} if self._group is None else {found.pid: found for found in self._group.members()}
+        everyone = {found.pid: found for found in processes.all_processes()} | inside
         children: dict[int, list[int]] = {}
         for found in everyone.values():
             children.setdefault(found.parent, []).append(found.pid)
@@ -84,7 +106,8 @@ class Tree:
         certain = [
             found.pid
             for found in everyone.values()
-            if self.leader in (found.session, found.pid)
+            if found.pid in inside
+            or self.leader in (found.session, found.pid)
             or found.identity in self._known
             or (found.pid in suspects and found.start_time >= since and not found.dead and self._is_marked(found.pid))
             or (found.pid in orphans and not found.dead and processes.writes_to(found.pid, self._pipe))
@@ -95,6 +118,11 @@ class Tree:
         self._known.update(member.identity for member in living)
         self._orphans.remember(living)
         return living
+
+    def kill(self) -> None:
+        """Kill at one stroke what can be: those of its cgroup, unless some of them are spared."""
+        if self._group is not None and not self._spared:
+            self._group.kill()
 
     def _is_marked(self, pid: int) -> bool:
         return bool(self._markers) and processes.carries(pid, *self._markers)
@@ -133,10 +161,13 @@ class Ladder:
             return self._until_next(self._monotonic())
         self._tree.reap()
         now = self._monotonic()
-        if now > self.kill_at + STUCK:
+        stuck = now > self.kill_at + STUCK
+        if stuck:
             members = self._give_up(members)
-        if not members:
+        if not members and (stuck or not self._tree.is_inhabited):
             return None
+        if now >= self.kill_at:
+            self._tree.kill()
         for member in members:
             if now >= self.kill_at:
                 self._send(member, signal.SIGKILL)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from jobq.clock import Clock
     from jobq.executor import Attempt, Outcome
+    from jobq_subprocess.cgroup import Group
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child.py")
 
@@ -94,6 +95,8 @@ class WarmChild:
         unclean: what its attempt has left behind could not be ended without it.
         jobs: how many attempts it has ended.
         unsent: the messages that its socket did not take yet.
+        group: the cgroup that it is in, or None.
+        memory_kills: how many processes had been killed for want of memory when it was last idle.
 
     Raises:
         OSError: it cannot be started.
@@ -104,7 +107,8 @@ class WarmChild:
         self.ahead: deque[HandlerRun] = deque()
         self.slot = 0
         self.ready = self.listened = self.mute = self.unclean = False
-        self.jobs = 0
+        self.jobs = self.memory_kills = 0
+        self.group: Group | None = None
         self.unsent: deque[bytes] = deque()
         self.pidfd = -1
         self.region = region

@@ -1,5 +1,6 @@
 """Attempts through the executor's interface alone, in processes of their own; nothing of a test outlives it."""
 
+import contextlib
 import ctypes
 import subprocess
 import threading
@@ -17,8 +18,7 @@ from jobq.handlers import Handler
 from jobq.job import State, new_id
 from jobq.output import Capture, Reading
 from jobq.testing import make_context, make_job, make_settings
-from jobq_subprocess.groups import Groups
-from jobq_subprocess.orphans import Orphans
+from jobq_subprocess import cgroupfs
 
 ENDS_WITHIN = 30.0
 """Seconds that anything a test waits for may take at most."""
@@ -158,15 +158,20 @@ def gone(pid):
 @pytest.fixture(scope="session")
 def groupable():
     """Whether this process can make cgroups and move what it starts into them."""
-    groups = Groups()
+    group = Path(f"{cgroupfs.own()}/tests-{new_id()}")
     child = subprocess.Popen(["sleep", "1000"])
     try:
-        group = groups.hold(new_id(), child.pid, (), Orphans())
-        return group is not None and group.pids() == {child.pid}
+        group.mkdir()
+        (group / "cgroup.procs").write_text(str(child.pid))
+    except OSError:
+        return False
+    else:
+        return True
     finally:
         child.kill()
         child.wait()
-        groups.close()
+        with contextlib.suppress(OSError):
+            group.rmdir()
 
 
 @pytest.fixture

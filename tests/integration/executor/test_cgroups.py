@@ -18,6 +18,9 @@ pytestmark = pytest.mark.usefixtures("grouped")
 ESCAPE = "env -i setsid sh -c 'exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- >&- 2>&-; exec sleep 1000' & echo $!"
 """A process with a session of its own, without environment and output; prints its pid."""
 
+JOINED = "until grep -q /jobq- /proc/self/cgroup; do sleep 0.01; done"
+"""A job's shell and what it starts after this are in the job's group."""
+
 WORKER = textwrap.dedent("""
     import os, subprocess, sys, threading
     from jobq_subprocess.groups import Groups
@@ -45,16 +48,17 @@ class DeadWorker:
 
     def __init__(self, script):
         self.id = new_id()
-        argv = [sys.executable, "-c", WORKER, self.id, f"sleep 0.3; {script}; echo; exec sleep 1000"]
+        argv = [sys.executable, "-c", WORKER, self.id, f"{JOINED}\n{script}\nexec sleep 1000"]
         with subprocess.Popen(argv, stdout=subprocess.PIPE) as worker:
-            self.group = Path(worker.stdout.readline().decode().strip())
-            self.pid = int(worker.stdout.readline())
-            worker.stdout.readline()
-            worker.kill()
+            try:
+                self.group = Path(worker.stdout.readline().decode().strip())
+                self.pid = int(worker.stdout.readline())
+            finally:
+                worker.kill()
 
 
 def test_an_attempt_is_in_a_group_while_it_runs(lab, directory, gone, eventually):
-    run = lab.start("(sleep 1000 & echo $!); cat /proc/self/cgroup; exec sleep 1000")
+    run = lab.start(f"{JOINED}; (sleep 1000 & echo $!); cat /proc/self/cgroup; exec sleep 1000")
     (pid,) = eventually(lambda: b"0::" in run.output and [run.output.split()[0]])
     (group,) = directory.glob("[0-9]*")
     assert int(pid) in map(int, (group / "cgroup.procs").read_text().split())
@@ -68,23 +72,23 @@ def test_an_attempt_is_in_a_group_while_it_runs(lab, directory, gone, eventually
 
 
 def test_what_escaped_by_every_other_way_is_ended_at_the_end(lab, gone):
-    run = lab.start(f"sleep 0.3; ({ESCAPE}); exit 7", grace=0.1)
+    run = lab.start(f"{JOINED}; ({ESCAPE}); exit 7", grace=0.1)
     assert run.outcome.exit_code == 7
     assert gone(*run.printed(1))
 
 
 def test_a_job_that_stops_its_own_group_is_ended_and_the_next_one_runs(lab):
-    freeze = "sleep 0.3; echo 1 > /proc/self/root$GROUP/cgroup.freeze; sleep 1000"
+    freeze = "echo 1 > /proc/self/root$GROUP/cgroup.freeze; sleep 1000"
     root = cgroupfs.own()
     find = f'GROUP={root}/jobq-$JOBQ_WORKER/$(basename "$(grep ^0:: /proc/self/cgroup)")'
-    assert lab.run(f"sleep 0.3; {find}; {freeze}", timeout=1.5, grace=0.1).kind is Kind.TIMEOUT
-    assert lab.run("true").kind is Kind.SUCCESS
+    assert lab.run(f"{JOINED}; {find}; {freeze}", timeout=1.5, grace=0.1).kind is Kind.TIMEOUT
+    assert lab.run(f"{JOINED}; true").kind is Kind.SUCCESS
 
 
 def test_what_a_job_puts_into_groups_below_its_own_is_ended(lab, directory, gone):
     find = f'G={directory}/$(basename "$(grep ^0:: /proc/self/cgroup)")'
     move = "setsid sleep 1000 & echo $! > $G/below/cgroup.procs; echo $!"
-    run = lab.start(f"sleep 0.3; {find}; mkdir $G/below; {move}; exit 3", grace=0.1)
+    run = lab.start(f"{JOINED}; {find}; mkdir $G/below; {move}; exit 3", grace=0.1)
     assert run.outcome.exit_code == 3
     assert gone(*run.printed(1))
     lab.executor._around.close()
@@ -131,7 +135,7 @@ def test_what_cannot_be_ended_is_told(monkeypatch):
 def test_a_worker_that_a_job_starts_leaves_the_jobs_group(gone):
     """It is no part of the job, and does not end with it."""
     program = "import os; from jobq_subprocess import cgroup; cgroup.leave(); print(os.getpid(), flush=True)"
-    daemon = f"setsid {sys.executable} -c '{program}; import time; time.sleep(1000)'"
+    daemon = f"setsid {sys.executable} -c '{program}; import time; time.sleep(1000)' &"
     worker = DeadWorker(daemon)
     try:
         assert cgroup.recover(worker.id) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 from jobq.executor import Attempt
 from jobq.output import Capture
 from jobq.testing import make_job
-from jobq_subprocess.environment import Environment, encode, markers, variables
+from jobq_subprocess.environment import Environment, encode, markers
 
 
 def attempt(**fields):
@@ -25,30 +25,35 @@ def attempt(**fields):
 
 def test_the_marker_is_in_the_environment():
     one = attempt()
-    environ = Environment({}, "json:").of_command(one)
+    environ = Environment({}, "json:").of_command(one, progress=7)
     entries = {name + b"=" + value for name, value in environ.items()}
     assert set(markers(one)) <= entries
     assert len(markers(one)) == 3
 
 
 def test_what_the_job_names_goes_over_what_the_worker_has():
-    environ = Environment({b"A": b"1", b"B": b"\xff"}, "json:").of_command(attempt(env={"A": "ünï", "C": "\udcfe"}))
+    environ = Environment({b"A": b"1", b"B": b"\xff"}, "json:").of_command(
+        attempt(env={"A": "ünï", "C": "\udcfe"}), progress=7
+    )
     assert environ[b"A"] == "ünï".encode()
     assert environ[b"B"] == b"\xff"
     assert environ[b"C"] == b"\xfe"
 
 
 def test_jobqs_own_variables_cannot_be_forged():
-    one = attempt(env={"JOBQ_WORKER": "x", "JOBQ_HOME": "x", "JOBQ_JOB_ID": "x"})
-    environ = Environment({}, "json:elsewhere").of_command(one)
+    one = attempt(env={"JOBQ_WORKER": "x", "JOBQ_HOME": "x", "JOBQ_JOB_ID": "x", "JOBQ_PROGRESS_FD": "x"})
+    environ = Environment({}, "json:elsewhere").of_command(one, progress=7)
     assert environ[b"JOBQ_WORKER"] == b"w"
     assert environ[b"JOBQ_JOB_ID"] == one.job.id.encode()
     assert environ[b"JOBQ_HOME"] == "/häme".encode()
     assert environ[b"JOBQ_STORE"] == b"json:elsewhere"
+    assert environ[b"JOBQ_PROGRESS_FD"] == b"7"
 
 
 def test_an_outer_job_leaves_no_trace():
-    outer = {name.encode(): b"outer" for name in variables(attempt())} | {b"JOBQ_KILL_GRACE": b"3"}
+    outer = dict.fromkeys(Environment({}, "json:").of_command(attempt(), progress=7), b"outer")
+    del outer[b"PYTHONUNBUFFERED"]
+    outer[b"JOBQ_KILL_GRACE"] = b"3"
     environ = Environment(outer, "json:").of_child(Path("/home"), "w")
     assert environ == {
         b"JOBQ_KILL_GRACE": b"3",

@@ -25,6 +25,23 @@ def test_every_signal_is_told(number):
     assert outcome.reason.startswith("signal ")
 
 
+@pytest.mark.parametrize(
+    ("status", "kills", "reason"),
+    [
+        (-9, 0, "signal SIGKILL"),
+        (-9, 1, "signal SIGKILL (out of memory?)"),
+        (137, 2, "exit code 137 (out of memory?)"),
+        (137, 0, "exit code 137"),
+        (-15, 1, "signal SIGTERM"),
+        (1, 1, "exit code 1"),
+        (0, 1, None),
+    ],
+)
+def test_a_kill_is_put_down_to_want_of_memory_where_the_kernel_killed_for_that(status, kills, reason):
+    outcome = outcomes.of_status(status, command=True, tail="", finished=None, memory_kills=kills)
+    assert outcome.reason == reason
+
+
 def test_a_handlers_process_that_ends_by_itself_has_failed():
     for status in (0, 3):
         outcome = outcomes.of_status(status, command=False, tail="", finished=None)

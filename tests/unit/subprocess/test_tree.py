@@ -131,6 +131,82 @@ def test_nothing_is_looked_for_where_nothing_was_adopted(monkeypatch):
     assert not tree.Tree(100, MARKERS, Orphans(adopting=False), pipe=77).left()
 
 
+class Group:
+    """A cgroup of a made-up machine."""
+
+    def __init__(self, machine, *pids):
+        self.machine, self.inside, self.killed = machine, set(pids), 0
+
+    def pids(self):
+        return self.inside & set(self.machine.table)
+
+    def members(self):
+        return [found for found in self.machine.all() if found.pid in self.pids() and not found.dead]
+
+    def kill(self):
+        self.killed += 1
+
+
+def grouped(machine, *pids, **options):
+    group = Group(machine, *pids)
+    return group, tree.Tree(100, MARKERS, Orphans(adopting=True), pipe=77, group=group, **options)
+
+
+def test_what_is_in_the_group_belongs_to_it_whatever_else_is_seen(monkeypatch):
+    machine = Machine(monkeypatch, {100: (ME, 100), 60: (1, 60), 61: (60, 61), 70: (1, 70)})
+    _, found = grouped(machine, 60)
+    assert [member.pid for member in found.members()] == [100, 60, 61]
+
+
+def test_what_came_into_the_group_while_others_were_looked_at_belongs_to_it(monkeypatch):
+    machine = Machine(monkeypatch, {100: (ME, 100), 60: (1, 60)})
+    listed = [found for found in machine.all() if found.pid != 60]
+    monkeypatch.setattr(tree.processes, "all_processes", lambda: listed)
+    _, found = grouped(machine, 60)
+    assert [member.pid for member in found.members()] == [100, 60]
+
+
+def test_where_something_is_in_the_group_something_is_left(monkeypatch):
+    machine = Machine(monkeypatch, {100: (ME, 100), 60: (1, 60)})
+    group, found = grouped(machine, 60)
+    assert found.left()
+    group.inside = {100}
+    assert not grouped(machine, 100, spared=(100,))[1].left()
+    assert not grouped(machine)[1].left()
+
+
+def test_a_group_is_killed_at_one_stroke_when_it_is_time(monkeypatch):
+    machine = Machine(monkeypatch, {100: (ME, 100)})
+    machine.deaf = {100: signal.SIGTERM}
+    group, found = grouped(machine, 100)
+    clock = Time()
+    steps = tree.Ladder(found, 5.0, monotonic=clock.monotonic, warn=pytest.fail)
+    steps.step()
+    assert group.killed == 0
+    clock.now = 5.0
+    steps.step()
+    assert group.killed == 1
+
+
+def test_a_group_is_not_killed_with_those_that_are_spared(monkeypatch):
+    machine = Machine(monkeypatch, {100: (ME, 100), 60: (1, 60)})
+    group, found = grouped(machine, 100, 60, spared=(100,))
+    steps = tree.Ladder(found, 0.0, monotonic=Time().monotonic, warn=pytest.fail)
+    steps.step()
+    assert (group.killed, machine.sent) == (0, [(60, signal.SIGKILL)])
+
+
+def test_it_is_not_over_while_the_group_is_inhabited(monkeypatch):
+    """One that forks and ends at once may not be seen in any look at all processes."""
+    machine = Machine(monkeypatch, {})
+    group, found = grouped(machine)
+    group.pids, group.members = lambda: {60}, list
+    steps = tree.Ladder(found, 5.0, monotonic=Time().monotonic, warn=pytest.fail)
+    assert steps.step() > 0
+    group.pids = set
+    assert steps.step() is None
+
+
 class Time:
     now = 0.0
 
