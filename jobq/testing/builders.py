@@ -51,13 +51,13 @@ def make_info(worker_id: str | None = None, **fields: Any) -> WorkerInfo:
     return WorkerInfo(id=worker_id, **facts | fields)
 
 
-def make_settings(*options: Option, values: Mapping[str, Any] | None = None) -> Settings:
+def make_settings(*options: Option, values: Mapping[str, Any] | None = None, home: Path | None = None) -> Settings:
     """Settings at their defaults but for `values`, which are written as in config.toml; no file, no environment.
 
-    `options` are those of plugins, beside jobq's own.
+    `options` are those of plugins, beside jobq's own; `home` is where plugins would put files of theirs.
     """
     content = dict(values or {})
-    return Settings((*KERNEL_OPTIONS, *options), lambda: (content, None), environ={})
+    return Settings((*KERNEL_OPTIONS, *options), lambda: (content, None), environ={}, home=home)
 
 
 def make_context(

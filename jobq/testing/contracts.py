@@ -1,4 +1,4 @@
-"""The suites that a store, an executor or a backoff must pass: subclass one and give it what it is to test.
+"""The suites that plugins must pass: subclass the one for its kind, and `PluginContract`, and give it what to test.
 
     class TestMyStore(StoreContract):
         @pytest.fixture
@@ -18,26 +18,36 @@ import pytest
 pytest.register_assert_rewrite(
     "jobq.testing.backoff_contract",
     "jobq.testing.executor_contract",
+    "jobq.testing.notifier_contract",
+    "jobq.testing.plugin_contract",
     "jobq.testing.store_claims",
+    "jobq.testing.forks",
+    "jobq.testing.store_fencing",
     "jobq.testing.store_fixtures",
+    "jobq.testing.store_histories",
     "jobq.testing.store_jobs",
+    "jobq.testing.store_machine",
     "jobq.testing.store_members",
     "jobq.testing.store_queries",
-    "jobq.testing.store_walk",
+    "jobq.testing.store_sharing",
 )
 
 from jobq.testing.backoff_contract import BackoffContract  # noqa: E402 - asserts are rewritten at the import
 from jobq.testing.executor_contract import ExecutorContract  # noqa: E402
+from jobq.testing.notifier_contract import NotifierContract  # noqa: E402
+from jobq.testing.plugin_contract import PluginContract  # noqa: E402
 from jobq.testing.store_claims import StoreClaims  # noqa: E402
+from jobq.testing.store_fencing import StoreFencing  # noqa: E402
+from jobq.testing.store_histories import StoreHistories  # noqa: E402
 from jobq.testing.store_jobs import StoreJobs  # noqa: E402
 from jobq.testing.store_members import StoreMembers  # noqa: E402
 from jobq.testing.store_queries import StoreQueries  # noqa: E402
-from jobq.testing.store_walk import StoreWalk  # noqa: E402
+from jobq.testing.store_sharing import StoreSharing  # noqa: E402
 
-__all__ = ["BackoffContract", "ExecutorContract", "StoreContract"]
+__all__ = ["BackoffContract", "ExecutorContract", "NotifierContract", "PluginContract", "StoreContract"]
 
 
-class StoreContract(StoreJobs, StoreQueries, StoreClaims, StoreMembers, StoreWalk):
+class StoreContract(StoreJobs, StoreQueries, StoreClaims, StoreFencing, StoreMembers, StoreSharing, StoreHistories):
     """Everything that `jobq.store.Store` asks of a store.
 
     A subclass overrides the fixture `open_store` (a function; each call of it gives a new handle on the storage of

@@ -175,12 +175,15 @@ class MemoryStore(Store):
             return min((job.run_at for job in self._wanted(wanted)), default=None)
 
     def pause(self, queue: str, paused: bool, *, reason: str = "", now: datetime) -> None:
+        wish = reason if paused else None
         with self._changing() as storage:
+            if storage.paused.get(queue) == wish:
+                return
             storage.written += 1
-            if paused:
-                storage.paused[queue] = reason
+            if wish is None:
+                del storage.paused[queue]
             else:
-                storage.paused.pop(queue, None)
+                storage.paused[queue] = wish
 
     def delete(self, jobs: Sequence[Job]) -> list[str]:
         deleted = []
@@ -201,8 +204,8 @@ class MemoryStore(Store):
             return [job.id for job in old[:limit]]
 
     def join(self, info: WorkerInfo) -> Presence:
-        with self._changing() as storage:
-            storage.members[info.id] = info
+        with self.storage.lock:
+            self.storage.members[info.id] = info
         return MemoryPresence(self.storage, info)
 
     def report(self, worker: Presence, info: WorkerInfo) -> None:

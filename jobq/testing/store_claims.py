@@ -1,36 +1,19 @@
-"""The part of the store contract about claims: which jobs, in which order, and the fencing of their ends."""
+"""The part of the store contract about claims: which jobs, and in which order."""
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING
-
 import pytest
 
-from jobq import lifecycle
-from jobq.job import Change, Job, State
+from jobq.job import ENDED, Change, Job, State
 from jobq.members import Presence
-from jobq.store import ALONE_LOSSES, Claim, Ended, Store, Wanted
-from jobq.testing.builders import make_info, make_job, new
+from jobq.store import ALONE_LOSSES, Store, Wanted
+from jobq.testing.builders import make_job, new
 from jobq.testing.clock import START
-from jobq.testing.store_fixtures import (
-    ALL,
-    StoreFixtures,
-    claim,
-    failure,
-    finish,
-    ids,
-    later,
-    release,
-    success,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from jobq.testing.store_fixtures import ALL, StoreFixtures, claim, failure, finish, ids, later, success
 
 
 class StoreClaims(StoreFixtures):
-    """Claims and their ends."""
+    """Which jobs a claim takes, in which order, and who holds them then."""
 
     def test_a_claim_is_the_stored_job_with_a_new_run(self, store: Store, other: Store, worker: Presence) -> None:
         store.add(new(make_job("one")), now=START)
@@ -163,162 +146,6 @@ class StoreClaims(StoreFixtures):
         assert finish(other, colleague, success(second[0])).refused == []
         assert ids(store.held(colleague)) == ["j3"]
 
-    def test_members_at_once_claim_every_job_once(self, handle: Callable[[], Store]) -> None:
-        count, jobs = 4, [make_job(f"j{number}", priority=number % 3) for number in range(200)]
-        handle().add(new(*jobs), now=START)
-        stores = [handle() for _ in range(count)]
-        taken: list[list[str]] = [[] for _ in range(count)]
-        troubles: list[BaseException] = []
-
-        def work(store: Store, mine: list[str]) -> None:
-            try:
-                presence = store.join(make_info())
-                ended: list[Ended] = []
-                while True:
-                    answer = store.claim(presence, wanted=Wanted(), limit=3, now=START, ended=ended)
-                    assert not answer.refused
-                    if not answer.claims:
-                        break
-                    mine += ids(answer.claims)
-                    ended = [success(each) for each in answer.claims]
-                presence.close()
-            except BaseException as trouble:
-                troubles.append(trouble)
-
-        threads = [threading.Thread(target=work, args=each) for each in zip(stores, taken, strict=True)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert troubles == []
-        assert sorted(job_id for mine in taken for job_id in mine) == sorted(job.id for job in jobs)
-        assert stores[0].counts(now=START).states[State.COMPLETED] == len(jobs)
-
-    def test_ends_are_recorded_before_the_next_claim(self, store: Store, other: Store, worker: Presence) -> None:
-        store.add(new(make_job("a"), make_job("b"), make_job("c"), make_job("d"), make_job("e")), now=START)
-        a, b, c, d = claim(store, worker, limit=4)
-        ended = [success(a, now=later(1)), failure(b, now=later(1), wait=0), failure(c, now=later(1)), release(d)]
-        answer = finish(store, worker, *ended, now=later(1), limit=9)
-        assert (answer.refused, answer.cancelled) == ([], [])
-        assert ids(answer.claims) == ["d", "e", "b"], "what was handed back or is due at once is claimed again"
-        states = [other.get(name).state for name in "abcde"]
-        running = State.PROCESSING
-        assert states == [State.COMPLETED, running, State.FAILED, running, running]
-        b2 = answer.claims[2].job
-        assert (b2.run, b2.attempts, b2.rev) == (2, 1, 4)
-        d2 = answer.claims[0].job
-        assert (d2.run, d2.attempts, d2.losses) == (2, 0, 0)
-        assert [run.outcome for run in d2.history] == ["released"]
-
-    def test_each_end_makes_its_job_what_the_lifecycle_says(self, store: Store, other: Store, worker: Presence) -> None:
-        for name, end in (("good", success), ("bad", failure), ("back", release)):
-            store.add(new(make_job(name, losses=1)), now=START)
-            (held,) = claim(store, worker, now=later(1))
-            ended = end(held, now=later(2))
-            assert list(store.finish(worker, [ended], now=later(2))) == []
-            assert other.get(name) == held.job.changed(ended.change, now=later(2))
-            if name == "back":
-                assert claim(store, worker, now=later(2)) != []
-
-    def test_a_stale_end_is_refused_and_changes_nothing(self, store: Store, other: Store, worker: Presence) -> None:
-        store.add(new(make_job("one")), now=START)
-        (first,) = claim(store, worker)
-        finish(store, worker, release(first))
-        released = store.get("one")
-        assert finish(store, worker, success(first)).refused == [first], "nobody runs it"
-        assert other.get("one") == released
-        (second,) = claim(store, worker)
-        for handle in (store, other):
-            assert finish(handle, worker, success(first)).refused == [first], "another run of the same worker"
-        assert other.get("one") == second.job
-        assert finish(store, worker, success(second)).refused == []
-        done = store.get("one")
-        assert list(store.finish(worker, [success(second)], now=START)) == [second], "it is over already"
-        assert other.get("one") == done
-
-    def test_an_end_by_another_worker_is_refused(
-        self, store: Store, other: Store, worker: Presence, colleague: Presence
-    ) -> None:
-        store.add(new(make_job("one")), now=START)
-        (held,) = claim(store, worker)
-        forged = Claim(held.job, colleague.id, colleague.host)
-        assert finish(other, colleague, success(forged)).refused == [forged]
-        assert store.get("one") == held.job
-        assert finish(store, worker, success(held)).refused == []
-
-    def test_a_refused_end_keeps_no_other_from_its_due(self, store: Store, other: Store, worker: Presence) -> None:
-        store.add(new(*(make_job(name) for name in ("a", "b", "c", "d"))), now=START)
-        a, b, c = claim(store, worker, limit=3)
-        finish(store, worker, success(b))
-        answer = finish(store, worker, success(a), success(b), failure(c), limit=1)
-        assert answer.refused == [b]
-        assert ids(answer.claims) == ["d"]
-        assert [other.get(name).state for name in "abc"] == [State.COMPLETED, State.COMPLETED, State.FAILED]
-
-    def test_an_end_given_twice_in_one_call_counts_once(self, store: Store, worker: Presence) -> None:
-        store.add(new(make_job("one")), now=START)
-        (held,) = claim(store, worker)
-        assert finish(store, worker, failure(held, wait=0), failure(held, wait=0)).refused == [held]
-        assert store.get("one").attempts == 1
-
-    def test_an_end_of_a_deleted_job_is_refused(self, store: Store, other: Store, worker: Presence) -> None:
-        store.add(new(make_job("one")), now=START)
-        (held,) = claim(store, worker)
-        change = lifecycle.lost(held, now=START, counted=True, max_losses=3)
-        back = other.change(held.job, change, now=START)
-        assert other.delete([back]) == ["one"]
-        assert finish(store, worker, success(held)).refused == [held]
-        assert store.held(worker) == []
-
-    def test_a_lost_run_goes_to_another_worker(
-        self, store: Store, other: Store, worker: Presence, colleague: Presence
-    ) -> None:
-        store.add(new(make_job("one")), now=START)
-        (held,) = claim(store, worker)
-        other.change(held.job, lifecycle.lost(held, now=later(1), counted=True, max_losses=3), now=later(1))
-        assert store.held(worker) == []
-        (again,) = claim(other, colleague, now=later(1))
-        assert (again.run, again.job.losses, again.job.attempts, again.worker) == (2, 1, 0, colleague.id)
-        assert finish(store, worker, success(held)).refused == [held]
-        assert finish(other, colleague, success(again)).refused == []
-        assert [run.outcome for run in store.get("one").history] == ["lost", "completed"]
-
-    def test_a_cancel_asked_for_is_seen_by_the_holder_and_settled(
-        self, store: Store, other: Store, worker: Presence
-    ) -> None:
-        store.add(new(*(make_job(name) for name in ("good", "bad", "back", "last"))), now=START)
-        good, bad, back, last = claim(store, worker)
-        for held in (good, bad, back):
-            change = lifecycle.cancel(other.get(held.job.id), now=later(1))
-            assert change is not None
-            other.change(held.job, change, now=later(1))
-        asked = {job.id for job in store.held(worker) if job.cancel_requested_at == later(1)}
-        assert asked == {"good", "bad", "back"}
-        answer = finish(
-            store,
-            worker,
-            success(good, now=later(2)),
-            failure(bad, now=later(2), wait=0),
-            release(back, now=later(2)),
-            failure(last, now=later(2), wait=0),
-            now=later(2),
-        )
-        assert answer.refused == [], "the request is no change of who runs it"
-        assert sorted(ids(answer.cancelled)) == ["back", "bad"]
-        found = {name: other.get(name) for name in ("good", "bad", "back", "last")}
-        assert [job.state for job in found.values()] == [
-            State.COMPLETED,
-            State.CANCELLED,
-            State.CANCELLED,
-            State.FAILED,
-        ]
-        for name in ("good", "bad", "back"):
-            assert found[name].cancel_requested_at is None
-            assert found[name].worker is None
-        assert (found["bad"].attempts, found["bad"].finished_at) == (0, later(2))
-        assert [run.outcome for run in found["back"].history] == ["cancelled"]
-        assert ids(claim(store, worker, now=later(2))) == ["last"]
-
     def test_held_is_what_runs_with_this_member(
         self, store: Store, other: Store, worker: Presence, colleague: Presence
     ) -> None:
@@ -328,9 +155,10 @@ class StoreClaims(StoreFixtures):
         (c,) = claim(other, colleague)
         assert {job.id: job for job in store.held(worker)} == {"a": a.job, "b": b.job}
         assert store.held(colleague) == [c.job]
-        changed = other.change(a.job, Change({"cancel_requested_at": later(1)}), now=later(1))
+        other.change(a.job, Change({"cancel_requested_at": later(1)}), now=later(1))
         finish(store, worker, success(b))
-        assert store.held(worker) == [changed]
+        (held,) = store.held(worker)
+        assert (held.id, held.rev, held.cancel_requested_at) == ("a", a.job.rev + 1, later(1))
 
     def test_an_edited_job_takes_its_new_place(self, store: Store, other: Store, worker: Presence) -> None:
         jobs = [make_job(name) for name in ("a", "b", "c", "d")]
@@ -341,3 +169,35 @@ class StoreClaims(StoreFixtures):
         assert ids(claim(store, worker, queues=("default",))) == ["c", "d"]
         assert ids(claim(store, worker, queues=("mail",))) == ["b"]
         assert ids(claim(store, worker, now=later(5))) == ["a"]
+
+    def test_what_is_not_wanted_delays_nothing_behind_it(self, store: Store, worker: Presence) -> None:
+        passed_over = [
+            make_job(f"{kind}{number}", priority=9, **fields)
+            for number in range(200)
+            for kind, fields in (
+                ("paused", {"queue": "paused"}),
+                ("unknown", {"handler": "missing"}),
+                ("lost", {"losses": ALONE_LOSSES}),
+                ("future", {"run_at": later(60)}),
+            )
+        ]
+        store.add(new(*passed_over, make_job("last")), now=START)
+        store.pause("paused", True, now=START)
+        wanted = Wanted(handlers=frozenset(), max_losses=ALONE_LOSSES - 1)
+        assert ids(store.claim(worker, wanted=wanted, limit=1, now=START).claims) == ["last"]
+        assert store.next_due(wanted, now=START) == later(60)
+
+    @pytest.mark.parametrize("year", [1971, 9000])
+    def test_the_time_is_what_the_caller_says(self, store: Store, worker: Presence, year: int) -> None:
+        now, soon = START.replace(year=year), later(10).replace(year=year)
+        store.add(new(make_job("due", run_at=now), make_job("soon", run_at=soon)), now=now)
+        assert store.counts(now=now).later == 1
+        (held,) = claim(store, worker, now=now)
+        assert (held.job.id, held.job.started_at, held.job.updated_at) == ("due", now, now)
+        assert store.next_due(Wanted(), now=now) == soon
+        finish(store, worker, success(held, now=now), now=now)
+        assert store.get("due").updated_at == now
+        assert store.prune(states=ENDED, before=now, limit=ALL) == []
+        assert store.prune(states=ENDED, before=soon, limit=ALL) == ["due"]
+        assert store.lost(now=soon) == [], "a member lives for as long as it is there, whatever the time"
+        assert ids(claim(store, worker, now=soon)) == ["soon"]

@@ -74,6 +74,13 @@ class StoreFixtures:
         presence.close()
 
 
+def need(store: Store, *capabilities: str) -> None:
+    """Skip the test where the store does not say that it is capable of it."""
+    missing = [name for name in capabilities if name not in store.capabilities]
+    if missing:
+        pytest.skip(f"this store does not declare {', '.join(missing)}")
+
+
 def later(seconds: float) -> datetime:
     """That long after `START`."""
     return START + timedelta(seconds=seconds)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -70,6 +71,20 @@ SAMPLES = [
 ]
 
 
+VALUES: list[Any] = [
+    [None, True, False, 1, 1.0, 0, -1, "", [], {}, [[]], {"": None}],
+    [2**63 - 1, -(2**63), 2**53 + 1, 1e300, -1e-300, 5e-324, 0.1, 1.7976931348623157e308, 123456789.123456789],
+    "\x01\x1f\x7f\x80\u2028\u2029\ufeff\ufffd\U0010ffff e\u0301 \u00e9 \\ / \" ' \r\n\t",
+    {"null": "null", "NaN": "NaN", "1": "1", " ": " ", "\u00e9": 1, "e\u0301": 2, "$id": {}, "__proto__": []},
+    json.loads("[" * 95 + '"deep"' + "]" * 95),
+]
+
+
+def written(value: object) -> str:
+    """A JSON value as text, which tells 1 from 1.0 and from true; in what order keys come is nobody's business."""
+    return json.dumps(value, sort_keys=True)
+
+
 class StoreJobs(StoreFixtures):
     """Single jobs."""
 
@@ -78,10 +93,13 @@ class StoreJobs(StoreFixtures):
         store = handle()
         assert store.add(new(job), now=START) == [job]
         assert store.get(job.id) == job
-        assert handle().get(job.id) == job, "another handle sees it"
+        other = handle()
+        assert other.get(job.id) == job, "another handle sees it"
         store.close()
+        assert other.get(job.id) == job, "it is there after the handle that added it is closed"
+        other.close()
         again = handle()
-        assert again.get(job.id) == job, "it is there after the handle that added it is closed"
+        assert again.get(job.id) == job, "it is there after every handle is closed"
         assert list(again.find(Query())) == [job]
         assert again.check() == []
 
@@ -95,6 +113,19 @@ class StoreJobs(StoreFixtures):
         job = make_job("large", handler="h", payload={"text": "ü" * (1 << 19), "list": list(range(10_000))})
         store.add(new(job), now=START)
         assert other.get("large") == job
+
+    @pytest.mark.parametrize("payload", VALUES, ids=range(len(VALUES)))
+    def test_every_json_value_is_kept_as_it_is(
+        self, store: Store, other: Store, worker: Presence, payload: object
+    ) -> None:
+        store.add(
+            new(make_job("one", handler="h", payload=payload, meta={"m": payload}, extra={"x": payload})), now=START
+        )
+        (held,) = claim(other, worker)
+        finish(other, worker, success(held, result=payload))
+        job = store.get("one")
+        for value in (job.payload, job.result, job.meta["m"], job.extra["x"]):
+            assert written(value) == written(payload), "not even 1 for 1.0 or true"
 
     def test_ids_differ_by_case_and_length(self, store: Store) -> None:
         jobs = [make_job(name) for name in ("job", "Job", "job.1", "job.10", "jo")]
@@ -165,6 +196,20 @@ class StoreJobs(StoreFixtures):
         assert store.get("one") == third
         with pytest.raises(JobNotFound):
             store.change(make_job("missing"), Change({"priority": 1}), now=START)
+
+    def test_a_job_that_is_as_it_was_has_changed_all_the_same(self, store: Store, other: Store) -> None:
+        seen = make_job("one")
+        store.add(new(seen), now=START)
+        for decide in (lifecycle.cancel, lifecycle.retry):
+            job = other.get("one")
+            change = decide(job, now=START)
+            assert change is not None
+            other.change(job, change, now=START)
+        assert other.get("one").state is seen.state
+        with pytest.raises(JobChanged):
+            store.change(seen, Change({"state": State.CANCELLED}), now=START)
+        assert store.delete([seen]) == []
+        assert store.get("one").state is State.PENDING
 
     def test_a_change_of_what_was_deleted_is_not_found(self, store: Store, other: Store) -> None:
         job = make_job("one")

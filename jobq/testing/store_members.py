@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jobq import lifecycle
-from jobq.job import Change, State
+from jobq.job import ENDED, Change, State
 from jobq.members import Presence, RunningJob
 from jobq.store import Claim, Store, Wanted
 from jobq.testing.builders import make_info, make_job, new
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 WOKEN_WITHIN = 10.0
 """Seconds; far more than any watch takes, so that only one that never comes fails."""
+
+QUIET_SECONDS = 0.2
+"""Long enough for a watch that wakes for nothing to do so nearly always, short enough to be waited for."""
 
 
 class StoreMembers(StoreFixtures):
@@ -133,6 +136,25 @@ class StoreMembers(StoreFixtures):
         doomed = other.join(make_info())
         rings(lambda: self.die(doomed))
 
+    def test_a_watch_is_quiet_while_nothing_is_changed_elsewhere(
+        self, store: Store, other: Store, worker: Presence, colleague: Presence
+    ) -> None:
+        store.add(new(make_job("one"), make_job("two", run_at=later(60))), now=START)
+        bell = threading.Event()
+        if not store.watch(bell.set):
+            pytest.skip("this store cannot watch; it is polled")
+        (held,) = claim(store, worker)
+        finish(store, worker, success(held))
+        assert claim(other, colleague) == []
+        other.pause("mail", False, now=START)
+        other.delete([make_job("missing")])
+        other.prune(states=ENDED, before=START, limit=10)
+        for handle in (store, other):
+            handle.counts(now=START)
+            handle.get("one")
+            handle.held(worker)
+        assert not bell.wait(QUIET_SECONDS), "workers would keep one another awake"
+
     def test_a_watch_ends_with_its_handle(self, handle: Callable[[], Store]) -> None:
         mine, theirs, third = handle(), handle(), handle()
         calls: list[int] = []
@@ -146,10 +168,9 @@ class StoreMembers(StoreFixtures):
         assert calls == []
 
     @pytest.mark.parametrize("state", list(State), ids=str)
-    def test_everything_is_there_after_all_handles_closed(
-        self, handle: Callable[[], Store], worker: Presence, state: State
-    ) -> None:
+    def test_everything_is_there_after_all_handles_closed(self, handle: Callable[[], Store], state: State) -> None:
         first = handle()
+        worker = first.join(make_info())
         first.add(new(make_job("one", queue="mail", tags=("a",))), now=START)
         job = into(first, worker, "one", state)
         first.close()
@@ -161,3 +182,12 @@ class StoreMembers(StoreFixtures):
             assert second.held(worker) == [job]
             assert second.lost(now=START) == [], "its member lives"
             assert finish(second, worker, success(Claim(job, worker.id, worker.host))).refused == []
+        worker.close()
+
+    def test_a_handle_may_be_closed_twice(self, handle: Callable[[], Store]) -> None:
+        for use in (lambda store: store.watch(lambda: None), lambda store: store.counts(now=START), lambda store: None):
+            store = handle()
+            use(store)
+            store.close()
+            store.close()
+        assert handle().check() == []

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jobq.job import FINISHED, Change, State
+from jobq import lifecycle
+from jobq.job import ENDED, FINISHED, Change, State
 from jobq.members import Presence
 from jobq.store import Query, Store, Wanted
 from jobq.testing.builders import make_job, new
@@ -24,6 +25,7 @@ from jobq.testing.store_fixtures import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
 EVERYTHING = Wanted()
@@ -145,6 +147,41 @@ class StoreQueries(StoreFixtures):
             assert counts.paused == {}
             assert counts.damaged == 0
             assert counts.states == dict.fromkeys(State, 1) | {State.PENDING: 3}
+
+    def test_counts_are_a_recount_after_every_change(self, store: Store, other: Store, worker: Presence) -> None:
+        def recounted() -> None:
+            jobs = list(store.find(Query()))
+            queues = {job.queue: dict.fromkeys(State, 0) for job in jobs}
+            for job in jobs:
+                queues[job.queue][job.state] += 1
+            for handle in (store, other):
+                assert handle.counts(now=START).queues == queues
+
+        def decided(job_id: str, decide: Callable[..., Change | None]) -> None:
+            job = store.get(job_id)
+            change = decide(job, now=START)
+            assert change is not None
+            store.change(job, change, now=START)
+            recounted()
+
+        store.add(new(*(make_job(name, queue=name[0]) for name in ("a1", "a2", "b1", "b2", "b3"))), now=START)
+        recounted()
+        a1, a2, b1 = claim(store, worker, limit=3)
+        recounted()
+        finish(store, worker, success(a1), failure(a2))
+        recounted()
+        decided("b1", lifecycle.cancel)
+        finish(store, worker, release(b1))
+        recounted()
+        for name in ("a2", "b2"):
+            decided(name, lifecycle.cancel)
+        decided("b1", lifecycle.retry)
+        store.change(store.get("b3"), Change({"queue": "c"}), now=START)
+        recounted()
+        assert store.delete([store.get("b2")]) == ["b2"]
+        recounted()
+        assert sorted(store.prune(states=ENDED, before=later(1), limit=10)) == ["a1", "a2"]
+        recounted()
 
     @pytest.mark.parametrize(("seconds", "expected"), [(0, 2), (49.999, 2), (50, 1), (99, 1), (100, 0)])
     def test_pending_jobs_that_are_not_due_are_counted(self, store: Store, seconds: float, expected: int) -> None:

@@ -48,9 +48,9 @@ class Built:
 
     @property
     def requires(self):
-        """The names of the distributions that the wheel needs."""
+        """The names of the distributions that the wheel needs, without those of its extras."""
         lines = message_from_string(self.metadata()).get_all("Requires-Dist", [])
-        return [re.match(r"[\w.-]+", line).group() for line in lines]
+        return [re.match(r"[\w.-]+", line).group() for line in lines if "extra ==" not in line]
 
 
 class Environment:

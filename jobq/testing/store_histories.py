@@ -1,0 +1,48 @@
+"""The part of the store contract that does what people, workers and reapers do, in whatever order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import pytest
+
+from jobq.testing.store_fixtures import StoreFixtures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jobq.store import Store
+
+
+class StoreHistories(StoreFixtures):
+    """Histories that hypothesis makes up; the same ones each time.
+
+    Attributes:
+        histories: how many.
+        steps: the most steps of each.
+    """
+
+    histories: ClassVar[int] = 40
+    steps: ClassVar[int] = 80
+
+    def test_it_answers_as_the_model_does_whatever_is_done(self, open_store: Callable[[], Store]) -> None:
+        hypothesis = pytest.importorskip("hypothesis", reason="hypothesis, which makes up the histories, is missing")
+        from hypothesis.stateful import run_state_machine_as_test
+
+        from jobq.testing.store_machine import StoreMachine
+
+        settings = hypothesis.settings(
+            max_examples=self.histories,
+            stateful_step_count=self.steps,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            suppress_health_check=list(hypothesis.HealthCheck),
+        )
+        die = self.die
+
+        class Machine(StoreMachine):
+            def __init__(self) -> None:
+                super().__init__(open_store, die)
+
+        run_state_machine_as_test(Machine, settings=settings)
