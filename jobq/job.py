@@ -147,6 +147,14 @@ class Job:
 
         return shlex.join(self.command or ())
 
+    @property
+    def version(self) -> tuple[int, datetime, str | None]:
+        """What tells this state of the job from every other that was ever stored under its id.
+
+        `rev` alone does not: an id that was deleted and added anew begins at 1 again.
+        """
+        return self.rev, self.created_at, self.worker
+
     def changed(self, change: Change, *, now: datetime) -> Job:
         """The job after `change`: `rev` one higher, updated `now`, the change's run appended to its history."""
         job = object.__new__(Job)

@@ -44,6 +44,15 @@ class Claim:
         """The number of the run that the claim is for."""
         return self.job.run
 
+    def holds(self, stored: Job) -> bool:
+        """The fencing rule: whether the job, as it is stored, is under way in that run with that worker."""
+        return (
+            stored.state is State.PROCESSING
+            and stored.worker == self.worker
+            and stored.run == self.job.run
+            and stored.created_at == self.job.created_at  # its id may have been deleted and added anew
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -192,11 +201,11 @@ class Store(ABC):
 
     @abstractmethod
     def change(self, before: Job, change: Change, *, now: datetime) -> Job:
-        """Apply `change` if the stored job still has `before.rev`; the job after it.
+        """Apply `change` if the stored job still has `before.version`; the job after it.
 
         Raises:
             JobNotFound: it was deleted.
-            JobChanged: its `rev` differs.
+            JobChanged: its version differs.
         """
 
     @abstractmethod

@@ -148,7 +148,7 @@ class MemoryStore(Store):
     def change(self, before: Job, change: Change, *, now: datetime) -> Job:
         with self._changing() as storage:
             stored = self._get(before.id)
-            if stored.rev != before.rev:
+            if stored.version != before.version:
                 raise JobChanged(before.id)
             return storage.put(stored.changed(change, now=now))
 
@@ -190,7 +190,7 @@ class MemoryStore(Store):
         with self._changing() as storage:
             for job in jobs:
                 stored = storage.jobs.get(job.id)
-                if stored is not None and stored.rev == job.rev and stored.state is not State.PROCESSING:
+                if stored is not None and stored.version == job.version and stored.state is not State.PROCESSING:
                     storage.drop(job.id)
                     deleted.append(job.id)
         return deleted
@@ -251,12 +251,15 @@ class MemoryStore(Store):
         if changed:
             self.storage.wake(self)
 
+    def passes(self, stored: Job, claim: Claim) -> bool:
+        """Whether the fencing rule lets an end of this claim apply to the stored job."""
+        return claim.holds(stored)
+
     def _apply(self, ended: Sequence[Ended], now: datetime) -> tuple[list[Claim], list[Claim]]:
         refused, cancelled = [], []
         for claim, change in ((each.claim, each.change) for each in ended):
             stored = self.storage.jobs.get(claim.job.id)
-            fence = (State.PROCESSING, claim.run, claim.worker)
-            if stored is None or (stored.state, stored.run, stored.worker) != fence:
+            if stored is None or not self.passes(stored, claim):
                 refused.append(claim)
                 continue
             settled = lifecycle.settled(stored, change)

@@ -177,3 +177,32 @@ class StoreFencing(StoreFixtures):
         (theirs,) = claim(other, colleague)
         assert finish(store, worker, failure(held)).refused == [held]
         assert store.get("one") == theirs.job
+
+    def test_an_id_that_was_added_anew_is_another_job(
+        self, store: Store, other: Store, worker: Presence, colleague: Presence
+    ) -> None:
+        store.add(new(make_job("one")), now=START)
+        first = store.get("one")
+        (held,) = claim(store, worker)
+        lost = lifecycle.lost(held, now=START, counted=True, max_losses=3)
+        assert store.delete([other.change(held.job, lost, now=START)]) == ["one"]
+        store.add(new(make_job("one", created_at=later(1), command="false")), now=later(1))
+        anew = store.get("one")
+        assert anew.rev == first.rev, "else this proves nothing"
+        for handle in (store, other):
+            assert list(handle.delete([first])) == []
+            with pytest.raises(JobChanged):
+                handle.change(first, Change({"priority": 1}), now=later(1))
+        (theirs,) = claim(other, colleague, now=later(1))
+        assert theirs.job.rev == held.job.rev
+        for handle in (store, other):
+            with pytest.raises(JobChanged):
+                handle.change(held.job, lost, now=later(2))
+        assert store.get("one") == theirs.job, "whoever runs it now keeps it"
+        finish(other, colleague, release(theirs))
+        assert store.delete([store.get("one")]) == ["one"]
+        store.add(new(make_job("one", created_at=later(3))), now=later(3))
+        (mine,) = claim(store, worker, now=later(3))
+        assert (mine.run, mine.worker) == (held.run, held.worker)
+        assert finish(other, worker, success(held)).refused == [held]
+        assert store.get("one") == mine.job

@@ -53,8 +53,7 @@ class StoreModel:
         refused, cancelled = [], []
         for claim, change in ((item.claim, item.change) for item in ended):
             stored = self.jobs.get(claim.job.id)
-            fence = State.PROCESSING, claim.run, claim.worker
-            if stored is None or (stored.state, stored.run, stored.worker) != fence:
+            if stored is None or not claim.holds(stored):
                 refused.append(claim)
                 continue
             settled = lifecycle.settled(stored, change)
@@ -94,7 +93,7 @@ class StoreModel:
         stored = self.jobs.get(before.id)
         if stored is None:
             raise JobNotFound(before.id)
-        if stored.rev != before.rev:
+        if stored.version != before.version:
             raise JobChanged(before.id)
         self.jobs[before.id] = stored.changed(change, now=now)
         return self.jobs[before.id]
@@ -124,7 +123,7 @@ class StoreModel:
         deleted = []
         for job in jobs:
             stored = self.jobs.get(job.id)
-            if stored is not None and stored.rev == job.rev and stored.state is not State.PROCESSING:
+            if stored is not None and stored.version == job.version and stored.state is not State.PROCESSING:
                 del self.jobs[job.id]
                 deleted.append(job.id)
         return deleted

@@ -107,7 +107,7 @@ class JsonStore(Store):
             if before.id not in found:
                 raise JobNotFound(before.id)
             kept, place = found[before.id]
-            if kept.job.rev != before.rev:
+            if kept.job.version != before.version:
                 raise JobChanged(before.id)
             job, record = transactions.change(view, kept, place, change, now=now)
             generation.append(view, record)
@@ -149,12 +149,12 @@ class JsonStore(Store):
 
         if not jobs:
             return []
-        revs = {job.id: job.rev for job in jobs}
-        with self.access.changing(revs) as (generation, view, found):
+        versions = {job.id: job.version for job in jobs}
+        with self.access.changing(versions) as (generation, view, found):
             chosen = [
                 (kept, place)
                 for kept, place in found.values()
-                if kept.job.rev == revs[kept.id] and kept.state != State.PROCESSING
+                if kept.job.version == versions[kept.id] and kept.state != State.PROCESSING
             ]
             record = transactions.delete(view, chosen)
             generation.append(view, record)

@@ -13,7 +13,6 @@ from jobq.job import Change, State
 from jobq.lifecycle import claimed, settled
 from jobq.store import Claim, Claimed
 from jobq.times import format_time
-from jobq_json.kept import PROCESSING
 from jobq_json.lines import encode
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def claim(
     ring = False
     for item in ended:
         kept = view.delta.get(item.claim.job.id)
-        if kept is None or not _holds(kept, item.claim):
+        if kept is None or not item.claim.holds(kept.job):
             if (item.claim.job.id, item.claim.run) not in unsure or not _recorded(view, item):
                 refused.append(item.claim)
             continue
@@ -101,11 +100,6 @@ def pause(view: View, queue: str, paused: bool, reason: str) -> str:
         return ""
     view.pause(queue, paused, reason)
     return encode({"op": "pause", "queue": queue, "paused": paused, "reason": reason})
-
-
-def _holds(kept: Kept, held: Claim) -> bool:
-    """The fencing rule: the job is under way, in that run, with that worker."""
-    return kept.state == PROCESSING and kept.worker == held.worker and kept.job.run == held.run
 
 
 def _recorded(view: View, item: Ended) -> bool:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 from file_store import FileStore
 
-from jobq import lifecycle
 from jobq.errors import DuplicateJob, StoreUnavailable
 from jobq.job import WAITING, Change, State
 from jobq.store import Claimed, NewJob, Wanted
@@ -255,42 +254,35 @@ class HoldsForEverybody(MemoryStore):
         return [job for job in self.storage.jobs.values() if job.state is State.PROCESSING]
 
 
-class Fencing(MemoryStore):
-    """Has a fence of its own."""
-
-    def passes(self, stored, claim):
-        raise NotImplementedError
-
-    def _apply(self, ended, now):
-        refused, cancelled = [], []
-        for claim, change in ((each.claim, each.change) for each in ended):
-            stored = self.storage.jobs.get(claim.job.id)
-            if stored is None or not self.passes(stored, claim):
-                refused.append(claim)
-                continue
-            settled = lifecycle.settled(stored, change)
-            if settled is not change:
-                cancelled.append(claim)
-            self.storage.put(stored.changed(settled, now=now))
-        return refused, cancelled
-
-
 @fault("test_a_stale_end_is_refused_and_changes_nothing")
-class IgnoresAStaleRun(Fencing):
+class IgnoresAStaleRun(MemoryStore):
     def passes(self, stored, claim):
         return stored.state is State.PROCESSING and stored.worker == claim.worker
 
 
 @fault("test_an_end_by_another_worker_is_refused", "test_an_end_of_a_job_that_was_added_anew_is_refused")
-class IgnoresWhoEndsARun(Fencing):
+class IgnoresWhoEndsARun(MemoryStore):
     def passes(self, stored, claim):
         return (stored.state, stored.run) == (State.PROCESSING, claim.run)
 
 
 @fault("test_an_end_given_twice_in_one_call_counts_once", "test_a_stale_end_is_refused_and_changes_nothing")
-class EndsWhatIsOver(Fencing):
+class EndsWhatIsOver(MemoryStore):
     def passes(self, stored, claim):
         return stored.run == claim.run
+
+
+@fault("test_an_id_that_was_added_anew_is_another_job")
+class TakesAnIdForTheJob(MemoryStore):
+    def change(self, before, change, *, now):
+        stored = self.storage.jobs.get(before.id, before)
+        return super().change(stored if stored.rev == before.rev else before, change, now=now)
+
+
+@fault("test_an_id_that_was_added_anew_is_another_job")
+class LetsARunEndTheNextJobOfItsId(MemoryStore):
+    def passes(self, stored, claim):
+        return (stored.state, stored.run, stored.worker) == (State.PROCESSING, claim.run, claim.worker)
 
 
 @fault("test_a_refused_end_keeps_no_other_from_its_due")
