@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import importlib
 import operator
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from jobq.times import MAX_DURATION
 
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from jobq.job import Job
 
@@ -35,15 +39,38 @@ class Handler:
     distribution: str
 
 
-class HandlerContext(Protocol):
+class Snoozed(BaseException):
+    """What ends a handler that called `context.snooze`.
+
+    Attributes:
+        delay: how long its job is to wait.
+    """
+
+    def __init__(self, delay: timedelta) -> None:
+        super().__init__(f"snoozed for {delay}")
+        self.delay = delay
+
+
+class Failed(BaseException):
+    """What ends a handler that called `context.fail`.
+
+    Attributes:
+        reason: one line.
+        retry: whether another attempt may be made.
+    """
+
+    def __init__(self, reason: str, retry: bool) -> None:
+        super().__init__(reason)
+        self.reason, self.retry = reason, retry
+
+
+class HandlerContext(ABC):
     """What a handler is given beside its job.
 
     Attributes:
         job: the job, as it was claimed.
         attempt: the number of this attempt: failed ones so far, plus one.
         run: the number of this run; lost and released runs count too.
-        log: a logger whose lines go to the attempt's output.
-        deadline: when this attempt will have taken too long (aware UTC); None without a timeout.
     """
 
     job: Job
@@ -51,11 +78,21 @@ class HandlerContext(Protocol):
     run: int
 
     @property
-    def log(self) -> logging.Logger: ...
+    @abstractmethod
+    def log(self) -> logging.Logger:
+        """A logger whose lines go to the attempt's output."""
 
     @property
-    def deadline(self) -> datetime | None: ...
+    @abstractmethod
+    def began(self) -> datetime:
+        """When this attempt began (aware UTC)."""
 
+    @property
+    def deadline(self) -> datetime | None:
+        """When this attempt will have taken too long (aware UTC); None without a timeout."""
+        return None if self.job.timeout is None else self.began + self.job.timeout
+
+    @abstractmethod
     def cancelled(self) -> bool:
         """Whether this attempt was asked to stop: by a cancel, a worker that does not wait, or its timeout.
 
@@ -64,6 +101,7 @@ class HandlerContext(Protocol):
         unless its time was over.
         """
 
+    @abstractmethod
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         """Tell how far this attempt is, for whoever looks at the job; as often as one likes.
 
@@ -79,25 +117,28 @@ class HandlerContext(Protocol):
     def snooze(self, delay: timedelta | float) -> NoReturn:
         """End this attempt and have the job run again after `delay` (seconds); nothing is counted.
 
-        Ends the handler by an exception that is no `Exception`, as does `fail`.
-
         Raises:
-            ValueError, TypeError: the delay is negative, or none.
+            Snoozed: which is no `Exception`, so that no handler takes it for an error.
+            ValueError, TypeError: the delay is negative, too long, or none.
         """
+        try:
+            pause = delay if isinstance(delay, timedelta) else timedelta(seconds=delay)
+        except OverflowError as error:
+            raise ValueError(f"a delay of {delay} is none") from error
+        if not timedelta() <= pause <= MAX_DURATION:
+            raise ValueError(f"a delay of {delay} is none")
+        raise Snoozed(pause)
 
     def fail(self, reason: str, *, retry: bool = False) -> NoReturn:
-        """End this attempt as a failure with this reason, one line. Without `retry` the job is dead at once."""
+        """End this attempt as a failure with this reason, one line. Without `retry` the job is dead at once.
 
-    def enqueue(
-        self,
-        *,
-        handler: str | None = None,
-        command: str | list[str] | None = None,
-        payload: Any = None,
-        delay: timedelta | float | None = None,
-        run_at: datetime | None = None,
-        **fields: Any,
-    ) -> Job:
+        Raises:
+            Failed: which is no `Exception`.
+        """
+        raise Failed((str(reason).strip().splitlines() or ["failed"])[0], retry)
+
+    @abstractmethod
+    def enqueue(self, **fields: Any) -> Job:
         """Enqueue another job into the same store, as `Queue.enqueue` does; durable on return."""
 
 

@@ -4,10 +4,11 @@ executor that runs a script, makers of jobs, and ways to run an application's ha
 `jobq.testing.contracts` has the suites that plugins must pass, `jobq.testing.fixtures` fixtures; these two need pytest.
 """
 
+from jobq.handlers import Failed, Snoozed
 from jobq.testing.builders import make_context, make_info, make_job, make_settings, new
 from jobq.testing.clock import START, FakeClock, FixedRandom
 from jobq.testing.executors import ScriptedExecutor, ScriptedRunning
-from jobq.testing.handling import Failed, RecordingContext, Snoozed, run_now
+from jobq.testing.handling import RecordingContext, run_now
 from jobq.testing.inline import InlineQueue, assert_enqueued
 from jobq.testing.memory import MemoryPresence, MemoryStorage, MemoryStore
 

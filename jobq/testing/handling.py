@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
+from jobq.handlers import HandlerContext
 from jobq.job import Job, State, new_id
 from jobq.progress import Progress
 from jobq.spec import new_job
 from jobq.strictjson import MAX_DEPTH, is_too_deep
 from jobq.testing.builders import make_settings
 from jobq.testing.clock import FakeClock
-from jobq.times import MAX_DURATION
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,33 +23,8 @@ if TYPE_CHECKING:
     from jobq.queue import Queue
 
 
-class Snoozed(BaseException):
-    """A handler called `context.snooze`.
-
-    Attributes:
-        delay: how long it wants to sleep.
-    """
-
-    def __init__(self, delay: timedelta) -> None:
-        super().__init__(f"snoozed for {delay}")
-        self.delay = delay
-
-
-class Failed(BaseException):
-    """A handler called `context.fail`.
-
-    Attributes:
-        reason: one line.
-        retry: whether another attempt may be made.
-    """
-
-    def __init__(self, reason: str, retry: bool) -> None:
-        super().__init__(reason)
-        self.reason, self.retry = reason, retry
-
-
-class RecordingContext:
-    """A handler's context (`jobq.handlers.HandlerContext`) that keeps what is asked of it.
+class RecordingContext(HandlerContext):
+    """A handler's context that keeps what is asked of it.
 
     Args:
         attempt: the number of the attempt, from 1.
@@ -61,7 +35,6 @@ class RecordingContext:
 
     Attributes:
         job: the job that is handled, from `run_now` on.
-        began: when the attempt began.
         progressed: what the handler told of its progress.
         logged: the messages that it logged at INFO or above.
         enqueued: the jobs that it enqueued.
@@ -82,47 +55,24 @@ class RecordingContext:
         self.logged: list[str] = []
         self.enqueued: list[Job] = []
         self._queue, self._clock = queue, clock or FakeClock()
-        self.began = self._clock.now()
-        self.log = logging.Logger("jobq.handler", logging.INFO)  # noqa: LOG001 - it keeps what this handler says alone
-        self.log.parent = logging.getLogger()
-        self.log.addFilter(self._keep)
+        self._began = self._clock.now()
+        self._log = logging.Logger("jobq.handler", logging.INFO)  # noqa: LOG001 - it keeps what this handler says alone
+        self._log.parent = logging.getLogger()
+        self._log.addFilter(self._keep)
 
     @property
-    def deadline(self) -> datetime | None:
-        """When the attempt will have taken too long; None without a timeout."""
-        return None if self.job.timeout is None else self.began + self.job.timeout
+    def log(self) -> logging.Logger:
+        return self._log
+
+    @property
+    def began(self) -> datetime:
+        return self._began
 
     def cancelled(self) -> bool:
-        """What was set beforehand: whether the attempt was asked to stop."""
         return self.stopped
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
-        """Keep how far the handler is.
-
-        Raises:
-            ValueError, TypeError: a number is none.
-        """
         self.progressed.append(Progress.of(done, total, note))
-
-    def snooze(self, delay: timedelta | float) -> NoReturn:
-        """End the handler.
-
-        Raises:
-            Snoozed: always, but for a delay that is none.
-            ValueError, TypeError: the delay is none.
-        """
-        pause = delay if isinstance(delay, timedelta) else timedelta(seconds=delay)
-        if not timedelta() <= pause <= MAX_DURATION:
-            raise ValueError(f"a delay of {delay} is none")
-        raise Snoozed(pause)
-
-    def fail(self, reason: str, *, retry: bool = False) -> NoReturn:
-        """End the handler.
-
-        Raises:
-            Failed: always.
-        """
-        raise Failed((reason.strip().splitlines() or ["failed"])[0], retry)
 
     def enqueue(self, **fields: Any) -> Job:
         """Keep a job that the handler enqueues, checked as every other one.

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from jobq.app import App
 from jobq.executor import Kind, Outcome
-from jobq.handlers import Handler, load
+from jobq.handlers import Failed, Handler, Snoozed, load
 from jobq.job import Job
 from jobq.queue import Queue
 from jobq.store import Query
 from jobq.testing.clock import FakeClock
 from jobq.testing.executors import ScriptedExecutor
-from jobq.testing.handling import Failed, RecordingContext, Snoozed, call
+from jobq.testing.handling import RecordingContext, call
 from jobq.testing.memory import MemoryStore
 from jobq.worker import Worker
 

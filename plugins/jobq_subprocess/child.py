@@ -14,10 +14,10 @@ import signal
 import sys
 import time
 from _thread import allocate_lock  # as threading.Lock, without the import of threading
-from datetime import UTC, datetime, timedelta
-from typing import IO, TYPE_CHECKING, Any, NoReturn, TextIO
+from datetime import UTC, datetime
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
-from jobq.handlers import load
+from jobq.handlers import Failed, HandlerContext, Snoozed, load
 from jobq.job import Job
 from jobq.started import StartedRuns
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 REASON_LIMIT = 1000
 MAX_DEPTH = 100
 """As `jobq.strictjson.MAX_DEPTH`, which is not imported here."""
-LONGEST_SNOOZE = 36500 * 86400.0
-"""As `jobq.times.MAX_DURATION`, which is not imported here; in seconds."""
 LEFTOVER_TASKS_SECONDS = 1.0
 """How long tasks that an async handler left behind may take to be cancelled."""
 
@@ -41,16 +39,8 @@ _FIONREAD = 0x541B  # of ioctl_tty(2)
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
 
 
-class Snoozed(BaseException):
-    """What `Context.snooze` ends a handler with. It carries the seconds."""
-
-
-class Failed(BaseException):
-    """What `Context.fail` ends a handler with. It carries the reason, and whether another attempt may be made."""
-
-
-class Context:
-    """What a handler is given beside its job; see `jobq.handlers.HandlerContext`."""
+class Context(HandlerContext):
+    """The context of a handler in this process."""
 
     def __init__(self, child: Child, job: Job) -> None:
         self.job = job
@@ -63,18 +53,13 @@ class Context:
 
     @functools.cached_property
     def log(self) -> logging.Logger:
-        """A logger whose lines go to the attempt's output."""
         return _logger()
 
     @property
-    def deadline(self) -> datetime | None:
-        """When this attempt will have taken too long."""
-        if self.job.timeout is None:
-            return None
-        return datetime.fromtimestamp(self._began, UTC) + self.job.timeout
+    def began(self) -> datetime:
+        return datetime.fromtimestamp(self._began, UTC)
 
     def cancelled(self) -> bool:
-        """Whether this attempt was asked to stop; from the first call on the handler ends by itself when it was."""
         if self._stopped is None:
             self._stopped = False
             try:
@@ -89,26 +74,13 @@ class Context:
         self._stopped = True
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
-        """Tell how far this attempt is."""
         from jobq.progress import Progress
 
         line = b"~" + _encode(Progress.of(done, total, note).record()).encode("utf-8", "replace") + b"\n"
         if not self._over:
             self._child.say(line)
 
-    def snooze(self, delay: timedelta | float) -> NoReturn:
-        """End this attempt, uncounted, to be made again later."""
-        seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
-        if not 0 <= seconds <= LONGEST_SNOOZE:
-            raise ValueError(f"a delay of {delay} is none")
-        raise Snoozed(seconds)
-
-    def fail(self, reason: str, *, retry: bool = False) -> NoReturn:
-        """End this attempt as a failure; without `retry` there is no other."""
-        raise Failed(_first_line(reason) or "failed", retry)
-
     def enqueue(self, **fields: Any) -> Job:
-        """Enqueue another job into the same store; durable on return."""
         return self._child.queue.enqueue(**fields)
 
     def close(self) -> None:
@@ -198,10 +170,9 @@ class Child:
         except SystemExit as error:
             return b'"result":null' if error.code in (None, 0) else _failed(error)
         except Snoozed as snoozed:
-            return b'"released":%a' % snoozed.args
+            return b'"released":%a' % snoozed.delay.total_seconds()
         except Failed as failed:
-            reason, retry = failed.args
-            return _failure(reason, None, permanent=not retry)
+            return _failure(failed.reason, None, permanent=not failed.retry)
         except BaseException as error:
             _print_traceback(error)
             return _failed(error)
@@ -270,7 +241,7 @@ def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
-def _first_line(error: object) -> str:
+def _first_line(error: BaseException) -> str:
     try:
         lines = str(error).strip().splitlines()
     except BaseException as other:
@@ -393,9 +364,8 @@ def serve(requests: IO[bytes], answers: int, notes: StartedRuns) -> None:
     while request := requests.readline():
         began = time.perf_counter_ns()
         answer, waits = child.answer(decode(request.decode()))
-        waits = (
-            waits or not _pipe_is_empty() or notes.flag
-        )  # the pipe first: the flag is set before anything is read from it
+        # The pipe first, then the flag, which is set before anything is read from the pipe
+        waits = waits or not _pipe_is_empty() or notes.flag
         say(b"%d%s %s\n" % ((time.perf_counter_ns() - began) // 1000, b"!" if waits else b"", answer))
         if waits:
             if not os.read(answers, 1):
