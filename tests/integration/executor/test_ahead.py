@@ -13,12 +13,12 @@ from jobq.executor import Attempt, Kind
 from jobq.job import State
 from jobq.output import Capture, Reading
 from jobq.testing import make_job
-from jobq_subprocess import children, roster
+from jobq_subprocess import listening, roster, warm
 
 ENDS_WITHIN = 30.0
 
 pytestmark = pytest.mark.skipif(
-    not children.KEEPS_MESSAGES_APART, reason="jobs go ahead only where sockets keep messages apart"
+    not warm.KEEPS_MESSAGES_APART, reason="jobs go ahead only where sockets keep messages apart"
 )
 
 
@@ -307,7 +307,7 @@ def test_a_fault_of_the_executor_ends_each_once(lab, line, monkeypatch, tmp_path
         monkeypatch.undo()
         raise ZeroDivisionError("a fault")
 
-    monkeypatch.setattr(children.Children, "_take_in", fail)
+    monkeypatch.setattr(listening.Listener, "_take_in", fail)
     gate.touch()
     for run in (before, *ahead):
         assert run.outcome.kind in (Kind.RELEASED, Kind.SIGNAL, Kind.SUCCESS)
