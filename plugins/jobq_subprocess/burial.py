@@ -28,14 +28,25 @@ class Burial:
 
     Attributes:
         outcomes: of its attempts, after `run`; None for one that was sent ahead and has not begun.
+
+    Args:
+        timed_out: its attempt took too long.
+        answer: what was heard of its attempt already.
+        fault: why what it has said may be lost; None: nothing is.
     """
 
     def __init__(
-        self, around: Surroundings, child: WarmChild, *, timed_out: bool, answer: Answer | None = None
+        self,
+        around: Surroundings,
+        child: WarmChild,
+        *,
+        timed_out: bool,
+        answer: Answer | None = None,
+        fault: Exception | None = None,
     ) -> None:
         self.outcomes: list[tuple[HandlerRun, Outcome | None]] = []
         self._around, self._child, self._run, self._timed_out = around, child, child.run, timed_out
-        self._answer = answer
+        self._answer, self._fault = answer, fault
         self._runs = (*(() if child.run is None else (child.run,)), *child.ahead)
         self._tree = Tree(
             child.process.pid,
@@ -91,6 +102,8 @@ class Burial:
         answer = self._child.last_answer()
         if answer is not None:
             return answer.outcome(tail)
+        if self._fault is not None:
+            return outcomes.of_fault(self._fault, tail=tail, finished=ending.finished)
         kills = self._around.memory.count() - self._child.memory_kills
         return outcomes.of_status(ending.status, command=False, tail=tail, finished=ending.finished, memory_kills=kills)
 

@@ -145,7 +145,7 @@ def abandon(process: subprocess.Popen[bytes], tree: Tree, around: Surroundings, 
             clock.wait(wake, pause)
             pause = ladder.step()
     except Exception as error:
-        around.warn(f"executor failed: {type(error).__name__}: {error}")
+        around.warn(outcomes.fault(error))
         _kill_group(process)
     process.wait()
     tree.reap()

@@ -179,22 +179,21 @@ class Listener:
 
         Nothing that may have led here is kept: the same fault again would find the attempts still there, for ever.
         """
-        told = _fault(error)
-        self._around.warn(told)
+        self._around.warn(outcomes.fault(error))
         self._roster.forget_deadlines()
         for child in tuple(self._roster.children):
             if child.run is None or not child.run.ending:
-                self._bury(child)
+                self._bury(child, fault=error)
         for run in tuple(self._runs):
             run.request.stop(NOW)
         while self._inbox:
             try:
                 self._inbox.popleft()()
             except Exception as another:
-                self._around.warn(_fault(another))
+                self._around.warn(outcomes.fault(another))
         for run in tuple(self._runs):
             if run.child is None:
-                self._end(run, Outcome(kind=Kind.FAILURE, reason=told))
+                self._end(run, outcomes.of_fault(error))
         self._tell()
 
     def _until_next(self) -> float | None:
@@ -353,15 +352,22 @@ class Listener:
         if child.listened:
             self._take_in(child, child.hear()[0])
 
-    def _bury(self, child: WarmChild, *, timed_out: bool = False, answer: Answer | None = None) -> None:
-        """End a child, and the attempt it has with it, of which `answer` was heard already."""
+    def _bury(
+        self,
+        child: WarmChild,
+        *,
+        timed_out: bool = False,
+        answer: Answer | None = None,
+        fault: Exception | None = None,
+    ) -> None:
+        """End a child, and the attempt it has with it; the rest as `Burial` takes it."""
         if not self._roster.remove(child):
             return
         self._ignore(child)
         self._take_back(child)
         if child.run is not None:
             child.run.ending = True
-        burial = Burial(self._around, child, timed_out=timed_out, answer=answer)
+        burial = Burial(self._around, child, timed_out=timed_out, answer=answer, fault=fault)
         self._threads.hand(burial.run, partial(self._post, partial(self._buried, child, burial)))
 
     def _buried(self, child: WarmChild, burial: Burial) -> None:
@@ -386,7 +392,3 @@ class Listener:
         run.attempt.output.close()
         self._roster.is_over(run)
         self._told.append((run, outcome))
-
-
-def _fault(error: Exception) -> str:
-    return f"executor failed: {type(error).__name__}: {error}"

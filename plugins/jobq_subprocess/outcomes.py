@@ -65,11 +65,16 @@ def of_start(error: Exception, job: Job) -> Outcome:
     return Outcome(kind=Kind.CANNOT_START, reason=_why(error, job))
 
 
-def of_fault(error: Exception) -> Outcome:
+def of_fault(error: Exception, *, tail: str = "", finished: datetime | None = None) -> Outcome:
     """What kept an attempt from being watched: no room on this machine, or a fault of this package."""
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         return no_room(error)
-    return Outcome(kind=Kind.FAILURE, reason=f"executor failed: {type(error).__name__}: {error}")
+    return Outcome(kind=Kind.FAILURE, reason=fault(error), tail=tail, finished=finished)
+
+
+def fault(error: Exception) -> str:
+    """A fault of this package in words."""
+    return f"executor failed: {type(error).__name__}: {error}"
 
 
 def no_room(error: Exception) -> Outcome:

@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from jobq.clock import Wake
+from jobq_subprocess import outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +60,7 @@ class Threads:
             try:
                 work(wake)
             except Exception as error:  # the thread lives on, and so does what waits for it
-                self._warn(f"executor failed: {type(error).__name__}: {error}")
+                self._warn(outcomes.fault(error))
 
         def run(wake: Wake) -> None:
             try:
