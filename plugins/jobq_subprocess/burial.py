@@ -97,13 +97,13 @@ class Burial:
         job, tail = run.attempt.job, run.attempt.output.tail()
         if self._answer is not None:
             return self._answer.outcome(tail)
+        if self._fault is not None:  # what can still be heard may be the answer of another attempt
+            return outcomes.of_fault(self._fault, tail=tail, finished=ending.finished)
         if ending.timed_out:
             return outcomes.of_timeout(job, tail=tail, finished=ending.finished)
         answer = self._child.last_answer()
         if answer is not None:
             return answer.outcome(tail)
-        if self._fault is not None:
-            return outcomes.of_fault(self._fault, tail=tail, finished=ending.finished)
         kills = self._around.memory.count() - self._child.memory_kills
         return outcomes.of_status(ending.status, command=False, tail=tail, finished=ending.finished, memory_kills=kills)
 
@@ -112,7 +112,7 @@ class Burial:
         tail = run.attempt.output.tail()
         if self._timed_out:
             return outcomes.of_timeout(run.attempt.job, tail=tail, finished=None)
-        answer = self._answer or self._child.last_answer()
+        answer = self._answer or (None if self._fault is not None else self._child.last_answer())
         return outcomes.of_fault(error) if answer is None else answer.outcome(tail)
 
 
