@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from jobq.queue import Queue
     from jobq.settings import Settings
     from jobq.store import Store
+    from jobq.wrapping import AttemptFailed, AttemptWrapper
 
 __version__ = "0.1.0"
 
@@ -53,11 +54,14 @@ _HOMES = {
     "jobq.queue": ("Queue",),
     "jobq.settings": ("Settings",),
     "jobq.store": ("Store",),
+    "jobq.wrapping": ("AttemptFailed", "AttemptWrapper"),
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Attempt",
+    "AttemptFailed",
+    "AttemptWrapper",
     "Backoff",
     "Conflict",
     "Context",

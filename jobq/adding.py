@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from jobq.errors import DuplicateJob, InvalidInput, JobNotFound
 from jobq.spec import new_job
+from jobq.store import NewJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from jobq.app import App
     from jobq.job import Job
-    from jobq.store import NewJob
 
 BATCH = 1000
 
@@ -31,14 +31,16 @@ def prepare(app: App, specs: Iterable[object], *, allow_unknown_handler: bool) -
     except FileNotFoundError:
         raise InvalidInput("cwd", ".", "was removed: there is no directory for a job to run in; cd elsewhere") from None
     new: list[NewJob] = []
+    annotations = app.annotations
     many = not isinstance(specs, list) or len(specs) > 1
     for number, spec in enumerate(specs, 1):
         needs_handlers = isinstance(spec, dict) and "handler" in spec and not allow_unknown_handler
         handlers = app.handlers if needs_handlers else None
         try:
-            new.append(new_job(spec, app.settings, now=now, handlers=handlers, directory=directory))
+            item = new_job(spec, app.settings, now=now, handlers=handlers, directory=directory)
         except InvalidInput as error:
             raise error.at_line(number) if many and error.line is None else error from None
+        new.append(item if annotations is None else NewJob(annotations.added_to(item.job), item.generated))
     first: dict[str, int] = {}
     for number, item in enumerate(new, 1):
         if first.setdefault(item.job.id, number) != number:

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime, timedelta
 
+    from jobq.annotating import Annotations
     from jobq.clock import Random
     from jobq.executor import Executor, Outcome
     from jobq.handlers import Handler
     from jobq.job import Job
     from jobq.store import Store
+    from jobq.wrapping import Wrapping
 
 CONFIG_NAME = "config.toml"
 
@@ -162,6 +164,26 @@ class App:
         """Whoever wants to hear of events."""
         return Notifications(self.plugins.notifiers(self.settings), self.settings, self.warn)
 
+    @cached_property
+    def annotations(self) -> Annotations | None:
+        """What plugins add to new jobs; None where none does."""
+        annotators = self.plugins.annotators(self.settings)
+        if not annotators:
+            return None
+        from jobq.annotating import Annotations
+
+        return Annotations(annotators, self.settings, self.warn)
+
+    @cached_property
+    def wrapping(self) -> Wrapping | None:
+        """What plugins do around attempts; None where none does."""
+        providers = self.plugins.wrappers(self.settings)
+        if not providers:
+            return None
+        from jobq.wrapping import Wrapping
+
+        return Wrapping(providers, self.settings, self._context({}), self.warn)
+
     def tell(self, kind: str, job: Job, *, run: int | None = None, time: datetime | None = None) -> None:
         """Tell notifiers, if there are any, that this happened to a job.
 
@@ -212,14 +234,24 @@ class App:
 
     def _made(self, kind: str, name: str, url: str = "") -> Any:
         provider = self.plugins.provider(kind, name)
-        handlers = self.handlers if kind == "executor" else {}
-        context = Context(home=self.home.path, url=url, clock=self.clock, handlers=handlers, warn=self.warn)
+        context = self._context(self.handlers, self.wrapping) if kind == "executor" else self._context({}, url=url)
         try:
             return provider.make(self.settings, context)
         except JobqError:
             raise
         except (Exception, SystemExit) as error:  # the plugin's fault, not one in jobq
             raise PluginError(f"the {kind} {name!r} cannot be made: {type(error).__name__}: {error}") from error
+
+    def _context(self, handlers: Mapping[str, Handler], wrapping: Wrapping | None = None, url: str = "") -> Context:
+        return Context(
+            home=self.home.path,
+            url=url,
+            clock=self.clock,
+            handlers=handlers,
+            warn=self.warn,
+            asked=self._asked,
+            wrapping=wrapping,
+        )
 
     def _kernel_flags(self) -> dict[str, str]:
         own = {name for option in KERNEL_OPTIONS for name in (option.name, *option.aliases)}

@@ -1,6 +1,6 @@
 """Every error jobq raises on purpose: one tree, each class with its exit code and a message built from its facts.
 
-The exit codes are those of the command line (docs/reference.md, "Exit codes").
+The exit codes are those of the command line (docs/reference/exit-codes.md).
 """
 
 from __future__ import annotations
@@ -171,3 +171,12 @@ def _shown(value: object, limit: int = 80) -> str:
     except ValueError:  # an integer of more digits than Python writes
         text = "…"
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def described(error: BaseException) -> str:
+    """Any error in one line: what it is called, and what it says."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # its own text fails too
+        text = ""
+    return f"{type(error).__name__}: {text}".rstrip(": ")

@@ -17,16 +17,19 @@ from typing import TYPE_CHECKING
 import pluggy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+    from typing import Any
 
     import click
 
     from jobq.backoff import Backoff
     from jobq.events import Event
     from jobq.executor import Executor
+    from jobq.job import Job
     from jobq.providers import Option, Provider
     from jobq.settings import Settings
     from jobq.store import Store
+    from jobq.wrapping import AttemptWrapper
 
 hookspec = pluggy.HookspecMarker("jobq")
 
@@ -65,4 +68,24 @@ def jobq_notify(event: Event, settings: Settings) -> None:
     called again for the next event; one that takes over 5 seconds is reported and no longer called. A plugin with
     options that `activate` it is told of nothing while none of them has a value. Files of its own belong below
     `settings.home`.
+    """
+
+
+@hookspec
+def jobq_meta(new: Job, settings: Settings) -> Mapping[str, Any] | None:
+    """What to add to the `meta` of a job that is about to be enqueued; called in the process that enqueues it.
+
+    Each key goes into `meta` as `PLUGIN.KEY`, PLUGIN being the name of the plugin; what the job has under that name
+    already stays. Values are JSON, and all of `meta` is at most 4 KiB. It cannot refuse a job: an implementation that
+    raises, or answers what does not fit, is reported, and the job goes without. A plugin with options that `activate`
+    it is asked for nothing while none of them has a value.
+    """
+
+
+@hookspec
+def jobq_wrappers() -> Iterable[Provider[AttemptWrapper]]:  # type: ignore[empty-body]
+    """What is to be done around every attempt, in the process that executes it; all that there are, by name.
+
+    They are made once in each process: in a handlers' child when it starts, in a worker before its first command. A
+    plugin with options that `activate` it is left out while none of them has a value.
     """

@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 
     import click
 
+    from jobq.annotating import Annotator
     from jobq.plugincache import PluginCache
     from jobq.providers import Context, Option
     from jobq.settings import Settings
+    from jobq.wrapping import AttemptWrapper
 
 hookimpl = pluggy.HookimplMarker("jobq")
 
-_OFFERS = {"stores": "store", "executors": "executor", "backoffs": "backoff"}
+_OFFERS = {"stores": "store", "executors": "executor", "backoffs": "backoff", "wrappers": "wrapper"}
 
 
 class Plugins:
@@ -139,15 +141,43 @@ class Plugins:
 
     def notifiers(self, settings: Settings) -> list[Notifier]:
         """Every plugin that wants to hear of events; one that some setting must activate, only if one does."""
-        notifiers = []
-        for plugin in self._using("jobq_notify" in plugin.hooks for plugin in self.all):
-            switches = [option.name for option in plugin.options if option.activates]
-            if switches and all(settings[name] is None for name in switches):
-                continue
+        return [
+            Notifier(f"notifier {plugin.title}", call)
+            for plugin, call in self._active("jobq_notify", settings, "event", "settings")
+        ]
+
+    def annotators(self, settings: Settings) -> list[Annotator]:
+        """Every plugin that adds to the `meta` of new jobs; with what activates it, as `notifiers`."""
+        found = list(self._active("jobq_meta", settings, "new", "settings"))
+        if not found:
+            return []
+        from jobq.annotating import Annotator
+
+        return [Annotator(f"plugin {plugin.title}", plugin.name, call) for plugin, call in found]
+
+    def wrappers(self, settings: Settings) -> list[tuple[str, Provider[AttemptWrapper]]]:
+        """Every wrapper of attempts, with the name to report it by; with what activates it, as `notifiers`."""
+        wrappers: list[tuple[str, Provider[AttemptWrapper]]] = []
+        for plugin in self._using_active("jobq_wrappers", settings):
             with self._failing_alone(plugin):
-                call = _keywords(self._implementation(plugin, "jobq_notify"))
-                notifiers.append(Notifier(f"notifier {plugin.title}", call))
-        return notifiers
+                providers = self._handed(plugin, "jobq_wrappers")
+                wrappers += [(f"wrapper {provider.name} of plugin {plugin.title}", provider) for provider in providers]
+        return wrappers
+
+    def _using_active(self, hook: str, settings: Settings) -> list[Plugin]:
+        """The plugins that implement a hook, but for those that some setting must activate where none does."""
+        using = []
+        for plugin in self._using(hook in plugin.hooks for plugin in self.all):
+            switches = [option.name for option in plugin.options if option.activates]
+            if not switches or any(settings[name] is not None for name in switches):
+                using.append(plugin)
+        return using
+
+    def _active(self, hook: str, settings: Settings, *names: str) -> Iterator[tuple[Plugin, Callable[..., Any]]]:
+        """What is to be called for a hook, with arguments of these names in their order."""
+        for plugin in self._using_active(hook, settings):
+            with self._failing_alone(plugin):
+                yield plugin, _accepting(self._implementation(plugin, hook), names)
 
     def _using(self, wanted: Iterable[bool]) -> list[Plugin]:
         return [plugin for plugin, use in zip(self.all, wanted, strict=True) if use and plugin.status == "ok"]
@@ -258,11 +288,11 @@ def _quietly(make: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def _keywords(implementation: Any) -> Callable[..., None]:
-    """A call with exactly those of the hook's arguments that the implementation names."""
+def _accepting(implementation: Any, names: tuple[str, ...]) -> Callable[..., Any]:
+    """A call that takes arguments of these names, in order, and passes on those that the implementation names."""
+    places = [names.index(name) for name in implementation.argnames]
 
-    def call(event: Any, settings: Any) -> None:
-        given = {"event": event, "settings": settings}
-        implementation.function(*[given[name] for name in implementation.argnames])
+    def call(*given: Any) -> Any:
+        return implementation.function(*[given[place] for place in places])
 
     return call

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from jobq.clock import Clock
     from jobq.handlers import Handler
     from jobq.settings import Settings
+    from jobq.wrapping import Wrapping
 
 T = TypeVar("T")
 
@@ -26,6 +27,8 @@ class Context:
         clock: the clock to use.
         handlers: the installed handlers by name; fixed for the life of the process.
         warn: tells the user one sentence; for trouble that is no error.
+        asked: what `-p` said, for an executor's own processes that load plugins: `jobq.app.App(plugins=…)`.
+        wrapping: what an executor does around each attempt; None for whom that does not concern.
     """
 
     home: Path
@@ -33,6 +36,8 @@ class Context:
     clock: Clock
     handlers: Mapping[str, Handler]
     warn: Callable[[str], None]
+    asked: tuple[str, ...] = ()
+    wrapping: Wrapping | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

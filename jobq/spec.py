@@ -39,6 +39,15 @@ def checked_queue(name: object) -> str:
     return queue
 
 
+def checked_meta(value: object) -> dict[str, Any]:
+    """A job's `meta`, checked.
+
+    Raises:
+        InvalidInput: it is no object of JSON values, or too large.
+    """
+    return _meta("meta", value)
+
+
 def retry_conditions(field: str, value: object) -> tuple[str | int, ...]:
     """What `retry_on` of a job holds, from how a setting or an option may write it: `1,3-5,timeout`, or a list.
 

@@ -24,10 +24,12 @@ from jobq.started import StartedRuns
 if TYPE_CHECKING:
     import asyncio
     import logging
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import FrameType
 
+    from jobq.app import App
     from jobq.queue import Queue
+    from jobq.wrapping import Wrapping
 
 REASON_LIMIT = 1000
 MAX_DEPTH = 100
@@ -99,6 +101,8 @@ class Child:
         say: sends a line to the executor.
         begin: called with a job's id and run before its handler is.
         memory: the bytes that this process may hold after an attempt to be given another one; None: any.
+        asked: what `-p` said.
+        wrapped: whether plugins do something around attempts.
     """
 
     def __init__(
@@ -109,21 +113,42 @@ class Child:
         say: Callable[[bytes], None],
         begin: Callable[[str, int], None],
         memory: int | None = None,
+        asked: Sequence[str] = (),
+        wrapped: bool = False,
     ) -> None:
-        self._targets, self._memory = targets, memory
+        self._targets, self._memory, self._asked = targets, memory, asked
         self._leftovers, self.say, self._begin = leftovers, say, begin
         self._pid = os.getpid()
         self._directory = os.getcwd()
         self._handlers: dict[str, Callable[[Job, Any], Any]] = {}
         self._runner: asyncio.Runner | None = None
         self._tasks_left = False
+        self._wrapping = self._made_wrapping() if wrapped else None
+
+    @functools.cached_property
+    def _app(self) -> App:
+        """What this process's environment names, with the plugins of the worker."""
+        from jobq.app import App
+
+        return App(plugins=self._asked)
 
     @functools.cached_property
     def queue(self) -> Queue:
         """The queue that this process's environment names."""
         from jobq.queue import Queue
 
-        return Queue.open()
+        return Queue(self._app)
+
+    def _made_wrapping(self) -> Wrapping | None:
+        """What plugins do around attempts. Where plugins cannot be loaded here, attempts go without."""
+        try:
+            wrapping = self._app.wrapping
+            if wrapping is not None:
+                wrapping.make()
+        except Exception as error:
+            sys.stderr.write(f"jobq: {_described(error)}; attempts go without what plugins do around them\n")
+            return None
+        return wrapping
 
     def answer(self, request: Mapping[str, Any]) -> tuple[bytes, bool]:
         """Run one job: the JSON that tells what came of it, and whether the executor has to act on more than that."""
@@ -164,9 +189,7 @@ class Child:
                 return _failure(f"ImportError: {target}: {_described(error)}", "ImportError")
         context = Context(self, job)
         try:
-            value = handler(job, context)
-            if hasattr(value, "__await__"):
-                value = self._await(value)
+            value = self._call(handler, job, context)
         except SystemExit as error:
             return b'"result":null' if error.code in (None, 0) else _failed(error)
         except Snoozed as snoozed:
@@ -180,12 +203,29 @@ class Child:
             context.close()
         return _returned(value, limit)
 
+    def _call(self, handler: Callable[[Job, Any], Any], job: Job, context: Context) -> Any:
+        if self._wrapping is None:
+            return self._called(handler, job, context)
+        entered = self._wrapping.enter(job)
+        try:
+            value = self._called(handler, job, context)
+        except BaseException as error:
+            entered.leave(error)
+            raise
+        entered.leave(None)
+        return value
+
+    def _called(self, handler: Callable[[Job, Any], Any], job: Job, context: Context) -> Any:
+        value = handler(job, context)
+        return self._await(value) if hasattr(value, "__await__") else value
+
     def _await(self, awaitable: Any) -> Any:
         import asyncio
+        import contextvars
 
         if self._runner is None:
             self._runner = asyncio.Runner()
-        return self._runner.run(self._awaited(awaitable))
+        return self._runner.run(self._awaited(awaitable), context=contextvars.copy_context())
 
     async def _awaited(self, awaitable: Any) -> Any:
         import asyncio
@@ -359,7 +399,15 @@ def serve(requests: IO[bytes], answers: int, notes: StartedRuns) -> None:
 
     greeting = decode(requests.readline().decode())
     sys.path[:0] = greeting["path"]
-    child = Child(greeting["handlers"], _leftovers, say=say, begin=notes.note, memory=greeting["memory"])
+    child = Child(
+        greeting["handlers"],
+        _leftovers,
+        say=say,
+        begin=notes.note,
+        memory=greeting["memory"],
+        asked=greeting["asked"],
+        wrapped=greeting["wrapped"],
+    )
     say(b'{"ready":true}\n')
     while request := requests.readline():
         began = time.perf_counter_ns()

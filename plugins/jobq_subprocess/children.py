@@ -32,6 +32,8 @@ class Children:
         path: directories that handlers may be imported from.
         most_jobs: after so many attempts a child is replaced, so that what handlers leak does not grow without bound.
         memory: a child that holds more bytes after an attempt is replaced; None for no such limit.
+        asked: what `-p` said.
+        wrapped: whether plugins do something around attempts.
     """
 
     def __init__(
@@ -45,6 +47,8 @@ class Children:
         path: Sequence[str],
         most_jobs: int,
         memory: int | None,
+        asked: Sequence[str],
+        wrapped: bool,
     ) -> None:
         self._around, self._targets = around, targets
         self._means = Means()
@@ -57,7 +61,7 @@ class Children:
             self._roster,
             self._means,
             home=home,
-            greeting=greeting(targets, path, memory),
+            greeting=greeting(targets, path, memory, asked=asked, wrapped=wrapped),
             most_jobs=most_jobs,
         )
 

@@ -14,9 +14,12 @@ from jobq_subprocess.supervision import Stop, Supervision, Surroundings
 from jobq_subprocess.tree import Ladder, Tree
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jobq.clock import Wake
     from jobq.executor import Attempt, Outcome
     from jobq.job import Job
+    from jobq.wrapping import Wrapping
 
 
 class Command:
@@ -26,13 +29,25 @@ class Command:
         stop: ends it.
     """
 
-    def __init__(self, around: Surroundings, environment: Environment, attempt: Attempt) -> None:
+    def __init__(
+        self, around: Surroundings, environment: Environment, attempt: Attempt, wrapping: Wrapping | None = None
+    ) -> None:
         self.stop = Stop(around.clock)
-        self._around, self._environment, self._attempt = around, environment, attempt
+        self._around, self._environment, self._attempt, self._wrapping = around, environment, attempt, wrapping
+        self._more: Mapping[str, str] = {}
         self._memory_kills = 0
 
     def run(self, wake: Wake) -> Outcome:
         """How the attempt ended, once nothing of it is left. Raises nothing."""
+        if self._wrapping is None:
+            return self._run(wake)
+        entered = self._wrapping.enter(self._attempt.job)
+        self._more = entered.environment
+        outcome = self._run(wake)
+        entered.ended(outcome)
+        return outcome
+
+    def _run(self, wake: Wake) -> Outcome:
         attempt = self._attempt
         reports = None
         try:
@@ -53,7 +68,7 @@ class Command:
         with self._around.low_numbers.lent(reports.inherited) as descriptor:
             process = start(
                 arguments(job),
-                environment=self._environment.of_command(self._attempt, progress=descriptor),
+                environment=self._environment.of_command(self._attempt, progress=descriptor, more=self._more),
                 directory=None if job.cwd is None else encode(job.cwd),
                 inherited=(descriptor,) if lock is None else (descriptor, lock),
             )

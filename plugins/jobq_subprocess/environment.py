@@ -29,10 +29,17 @@ class Environment:
         self._base = base
         self._command_base = {b"PYTHONUNBUFFERED": b"1"} | base
 
-    def of_command(self, attempt: Attempt, *, progress: int) -> dict[bytes, bytes]:
-        """The environment of a job's command; `progress` is the descriptor that it writes its progress to."""
+    def of_command(self, attempt: Attempt, *, progress: int, more: Mapping[str, str]) -> dict[bytes, bytes]:
+        """The environment of a job's command.
+
+        Args:
+            progress: the descriptor that it writes its progress to.
+            more: what plugins add; the job's own goes before it.
+        """
         job = attempt.job
         environ = self._command_base.copy()
+        for name, value in more.items():
+            environ[encode(name)] = encode(value)
         for name, value in job.env.items():
             environ[encode(name)] = encode(value)
         environ[b"JOBQ_HOME"] = os.fsencode(attempt.home)

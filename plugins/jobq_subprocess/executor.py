@@ -46,7 +46,10 @@ class SubprocessExecutor(Executor):
     def start(self, attempt: Attempt, ended: Callable[[Outcome], None]) -> Running:
         if attempt.job.handler is not None:
             return self._children.start(attempt, ended)
-        command = Command(self._around, self._environment, attempt)
+        wrapping = self._context.wrapping
+        if wrapping is not None:
+            wrapping.make()
+        command = Command(self._around, self._environment, attempt, wrapping)
 
         def run(wake: Wake) -> None:
             outcome = command.run(wake)
@@ -103,5 +106,7 @@ class SubprocessExecutor(Executor):
                 path=[str(context.home.parent / part) for part in self._settings["handlers-path"]],
                 most_jobs=self._settings["child-max-jobs"],
                 memory=self._settings["child-max-memory"],
+                asked=context.asked,
+                wrapped=context.wrapping is not None,
             )
         return self._made_children

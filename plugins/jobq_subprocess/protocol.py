@@ -1,6 +1,7 @@
 """What the executor and a warm child say to each other: lines of JSON over two pairs of sockets.
 
-    to the child      {"handlers": {name: target}, "path": [directory, …], "memory": bytes or null}     once
+    to the child      {"handlers": {name: target}, "path": [directory, …], "memory": bytes or null,
+                       "asked": [what -p said, …], "wrapped": whether plugins do something around attempts}  once
                       {"job": record, "slot": number, "limit": bytes}           for each attempt
     from the child    {"ready":true}                                            once
                       ~{"done": number, "total": number or null, "note": text}  whenever a handler tells its progress
@@ -45,9 +46,18 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _decode = json.JSONDecoder().decode
 
 
-def greeting(targets: Mapping[str, str], path: Sequence[str], memory: int | None) -> bytes:
+def greeting(
+    targets: Mapping[str, str], path: Sequence[str], memory: int | None, *, asked: Sequence[str], wrapped: bool
+) -> bytes:
     """The first line to a child."""
-    return _encode({"handlers": dict(targets), "path": list(path), "memory": memory}).encode() + b"\n"
+    message = {
+        "handlers": dict(targets),
+        "path": list(path),
+        "memory": memory,
+        "asked": list(asked),
+        "wrapped": wrapped,
+    }
+    return _encode(message).encode() + b"\n"
 
 
 def request(attempt: Attempt, slot: int) -> bytes:
