@@ -95,15 +95,13 @@ class Burial:
 
     def _told(self, run: HandlerRun, ending: Ending) -> Outcome:
         job, tail = run.attempt.job, run.attempt.output.tail()
-        if self._answer is not None:
-            return self._answer.outcome(tail)
-        if self._fault is not None:  # what can still be heard may be the answer of another attempt
-            return outcomes.of_fault(self._fault, tail=tail, finished=ending.finished)
-        if ending.timed_out:
+        if ending.timed_out and self._answer is None:
             return outcomes.of_timeout(job, tail=tail, finished=ending.finished)
-        answer = self._child.last_answer()
+        answer = self._heard()
         if answer is not None:
             return answer.outcome(tail)
+        if self._fault is not None:
+            return outcomes.of_fault(self._fault, tail=tail, finished=ending.finished)
         kills = self._around.memory.count() - self._child.memory_kills
         return outcomes.of_status(ending.status, command=False, tail=tail, finished=ending.finished, memory_kills=kills)
 
@@ -112,8 +110,14 @@ class Burial:
         tail = run.attempt.output.tail()
         if self._timed_out:
             return outcomes.of_timeout(run.attempt.job, tail=tail, finished=None)
-        answer = self._answer or (None if self._fault is not None else self._child.last_answer())
+        answer = self._heard()
         return outcomes.of_fault(error) if answer is None else answer.outcome(tail)
+
+    def _heard(self) -> Answer | None:
+        """What the child said of its attempt; after a fault it may be of another one that had begun already."""
+        if self._answer is not None or (self._fault is not None and len(self._runs) > 1):
+            return self._answer
+        return self._child.last_answer()
 
 
 def end_leftovers(around: Surroundings, child: WarmChild, run: HandlerRun, wake: Wake) -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 
-import jobq_subprocess
 from jobq.clock import SystemClock
 from jobq.handlers import Handler
 from jobq.testing import make_context, make_settings
 from jobq.testing.contracts import ExecutorContract
+from jobq_subprocess import hooks
 
 HANDLERS = """
 import signal
@@ -29,7 +29,7 @@ def stubborn(job, context):
 
 
 def make(home, **handlers):
-    (provider,) = jobq_subprocess.jobq_executors()
+    (provider,) = hooks.jobq_executors()
     assert provider.name == "subprocess"
     settings = make_settings(values={"handlers-path": ["."]})
     return provider.make(settings, make_context(home, clock=SystemClock(), handlers=handlers))

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import jobq_subprocess
 from jobq import processes
 from jobq.clock import SystemClock
 from jobq.executor import Attempt
@@ -18,7 +17,7 @@ from jobq.handlers import Handler
 from jobq.job import State, new_id
 from jobq.output import Capture, Reading
 from jobq.testing import make_context, make_job, make_settings
-from jobq_subprocess import cgroupfs
+from jobq_subprocess import cgroupfs, hooks
 
 ENDS_WITHIN = 30.0
 """Seconds that anything a test waits for may take at most."""
@@ -87,7 +86,7 @@ class Lab:
         for name, target in targets.items():
             handlers[name] = Handler(name=name, target=target, distribution="tests 1")
         settings = make_settings(values={"handlers-path": [str(HANDLERS), str(self.path)], **values})
-        (provider,) = jobq_subprocess.jobq_executors()
+        (provider,) = hooks.jobq_executors()
         return provider.make(settings, make_context(self.home, clock=SystemClock(), handlers=handlers))
 
     def start(self, command=None, *, grace=5.0, slot=0, jobs_fd=None, limit=1 << 20, output_limit=10 << 20, **fields):

@@ -472,13 +472,13 @@ def test_a_child_ends_when_its_worker_is_gone(tmp_path, eventually, gone):
         from jobq.handlers import Handler
         from jobq.output import Capture
         from jobq.testing import make_context, make_job, make_settings
-        import jobq_subprocess
+        from jobq_subprocess import hooks
 
         home = pathlib.Path(sys.argv[1]) / "home"
         handlers = {"pid": Handler(name="pid", target="tiny:pid", distribution="")}
         settings = make_settings(values={"handlers-path": [sys.argv[1]]})
         context = make_context(home, clock=SystemClock(), handlers=handlers)
-        executor = jobq_subprocess.jobq_executors()[0].make(settings, context)
+        executor = hooks.jobq_executors()[0].make(settings, context)
         job = make_job(handler="pid", worker="w", run=1)
         executor.start(
             Attempt(job=job, home=home, slot=0, jobs_fd=None, output=Capture(home, job.id, 1, 1000),

@@ -25,24 +25,25 @@ def attempt(**fields):
 
 def test_the_marker_is_in_the_environment():
     one = attempt()
-    environ = Environment({}, "json:").of_command(one, progress=7)
+    environ = Environment({}, "json:").of_command(one, progress=7, more={})
     entries = {name + b"=" + value for name, value in environ.items()}
     assert set(markers(one)) <= entries
     assert len(markers(one)) == 3
 
 
-def test_what_the_job_names_goes_over_what_the_worker_has():
+def test_what_the_job_names_goes_over_what_plugins_add_and_that_over_what_the_worker_has():
     environ = Environment({b"A": b"1", b"B": b"\xff"}, "json:").of_command(
-        attempt(env={"A": "ünï", "C": "\udcfe"}), progress=7
+        attempt(env={"A": "ünï", "C": "\udcfe"}), progress=7, more={"A": "x", "B": "ü", "D": "d"}
     )
     assert environ[b"A"] == "ünï".encode()
-    assert environ[b"B"] == b"\xff"
+    assert environ[b"B"] == "ü".encode()
+    assert environ[b"D"] == b"d"
     assert environ[b"C"] == b"\xfe"
 
 
 def test_jobqs_own_variables_cannot_be_forged():
     one = attempt(env={"JOBQ_WORKER": "x", "JOBQ_HOME": "x", "JOBQ_JOB_ID": "x", "JOBQ_PROGRESS_FD": "x"})
-    environ = Environment({}, "json:elsewhere").of_command(one, progress=7)
+    environ = Environment({}, "json:elsewhere").of_command(one, progress=7, more={})
     assert environ[b"JOBQ_WORKER"] == b"w"
     assert environ[b"JOBQ_JOB_ID"] == one.job.id.encode()
     assert environ[b"JOBQ_HOME"] == "/häme".encode()
@@ -51,7 +52,7 @@ def test_jobqs_own_variables_cannot_be_forged():
 
 
 def test_an_outer_job_leaves_no_trace():
-    outer = dict.fromkeys(Environment({}, "json:").of_command(attempt(), progress=7), b"outer")
+    outer = dict.fromkeys(Environment({}, "json:").of_command(attempt(), progress=7, more={}), b"outer")
     del outer[b"PYTHONUNBUFFERED"]
     outer[b"JOBQ_KILL_GRACE"] = b"3"
     environ = Environment(outer, "json:").of_child(Path("/home"), "w")

@@ -51,9 +51,15 @@ def test_a_request_is_one_line_with_the_whole_job():
 
 
 def test_a_greeting_is_one_line():
-    line = protocol.greeting({"a": "m:f"}, ["/x\ny"], 77)
+    line = protocol.greeting({"a": "m:f"}, ["/x\ny"], 77, asked=("./a.py", "no:log"), wrapped=True)
     assert line.count(b"\n") == 1
-    assert json.loads(line) == {"handlers": {"a": "m:f"}, "path": ["/x\ny"], "memory": 77}
+    assert json.loads(line) == {
+        "handlers": {"a": "m:f"},
+        "path": ["/x\ny"],
+        "memory": 77,
+        "asked": ["./a.py", "no:log"],
+        "wrapped": True,
+    }
 
 
 @given(st.integers(0, 5 * protocol.MESSAGE_LIMIT))

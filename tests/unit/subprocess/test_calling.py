@@ -10,7 +10,7 @@ import pytest
 
 from jobq.strictjson import MAX_DEPTH
 from jobq.testing import make_job
-from jobq_subprocess import child
+from jobq_subprocess import answers, calling
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ class Served:
     def __init__(self, handler, *, leftovers=lambda: False, memory=None):
         self.said, self.begun = [], []
         begin = lambda *run: self.begun.append(run)  # noqa: E731
-        self.child = child.Child({"h": "m:f"}, leftovers, say=self.said.append, begin=begin, memory=memory)
+        self.child = calling.Child({"h": "m:f"}, leftovers, say=self.said.append, begin=begin, memory=memory)
         self.child._handlers["h"] = handler
 
     def answer(self, *, limit=1000, **fields):
@@ -66,7 +66,7 @@ def test_a_child_that_holds_too_much_retires():
 
 
 def test_a_result_may_be_nested_as_deep_as_any_json_of_a_job():
-    assert child.MAX_DEPTH == MAX_DEPTH
+    assert answers.MAX_DEPTH == MAX_DEPTH
 
     def nested(depth):
         value = [{}, (), [1] * 200]
@@ -95,21 +95,20 @@ def test_enqueueing_opens_one_queue(monkeypatch):
     opened = []
 
     class Queue:
+        def __init__(self, app):
+            opened.append(app)
+
         def enqueue(self, **fields):
             return make_job("child", **fields)
 
-        @classmethod
-        def open(cls):
-            opened.append(cls())
-            return opened[0]
-
     monkeypatch.setattr("jobq.queue.Queue", Queue)
+    monkeypatch.setattr("jobq.app.App", lambda plugins: ("app", plugins))
 
     def handler(job, context):
         return [context.enqueue(command="true").id for _ in range(2)]
 
     assert json.loads(answer(handler))["result"] == ["child", "child"]
-    assert len(opened) == 1
+    assert opened == [("app", ())]
 
 
 def test_reasons_are_short_and_clean(capfd):
@@ -118,7 +117,7 @@ def test_reasons_are_short_and_clean(capfd):
 
     message = json.loads(answer(handler))
     assert message["failed"].startswith("ValueError: ?xxx")
-    assert len(message["failed"]) == child.REASON_LIMIT
+    assert len(message["failed"]) == answers.REASON_LIMIT
     assert "Traceback" in capfd.readouterr().err
 
 
