@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from jobq.executor import Attempt, Kind, Outcome
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from jobq.clock import Clock
     from jobq.executor import Ahead, Executor, Running
     from jobq.job import Job
     from jobq.progress import Progress
@@ -35,6 +36,7 @@ class _UnderWay:
     Attributes:
         slot: None while it was only sent ahead.
         stopped: what it was first stopped for: `cancel`, `release` or `stale`.
+        began: when it began, of one that was sent ahead.
         progress: what it last reported.
     """
 
@@ -43,6 +45,7 @@ class _UnderWay:
     running: Running | None = None
     stopped: str = ""
     level: int = 0
+    began: datetime | None = None
     progress: Progress | None = None
 
 
@@ -56,11 +59,12 @@ class Attempts:
         home: the home directory.
         count: how many may run at once.
         settings: read afresh for each attempt.
+        clock: the time.
         ring: called, from any thread, when there is news.
         note: hears of an executor that fails at what it must be able to do.
 
     Attributes:
-        progressed: one has reported how far it is since this was last set to False.
+        progressed: one has reported how far it is since this was last set to False; it rings only the first time.
     """
 
     def __init__(
@@ -70,11 +74,12 @@ class Attempts:
         count: int,
         settings: Settings,
         *,
+        clock: Clock,
         ring: Callable[[], None],
         note: Callable[[str], None],
     ) -> None:
         self._executor, self._home, self._settings = executor, home, settings
-        self._ring, self._note = ring, note
+        self._clock, self._ring, self._note = clock, ring, note
         self._slots = set(range(count))
         self._holders: dict[int, _UnderWay] = {}
         self._under_way: dict[tuple[str, int], _UnderWay] = {}
@@ -141,6 +146,7 @@ class Attempts:
                 self._ring()
 
         def started(slot: int) -> None:
+            item.began = self._clock.now()
             self._news.append((key, slot))
             self._ring()
 
@@ -237,7 +243,7 @@ class Attempts:
             RunningJob(
                 job=item.claim.job.id,
                 run=item.claim.run,
-                started=item.claim.job.started_at or item.claim.job.updated_at,
+                started=item.began or item.claim.job.started_at or item.claim.job.updated_at,
                 what=item.claim.job.what[:200],
                 progress=None if item.progress is None else item.progress.record(),
             )

@@ -4,12 +4,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jobq.store import ALONE_LOSSES, Wanted
+from jobq.store import Wanted
 
 if TYPE_CHECKING:
     from jobq.attempts import Attempts
+    from jobq.clock import Clock
     from jobq.executor import Ahead
     from jobq.job import Job
+
+
+PATIENCE, STANDS_BACK, PERIOD = 10.0, 30.0, 300.0
+"""Seconds: how long a job that must run alone waits while its worker is busy; how long that then claims nothing, if it
+does not become idle before; and after how long it does so again."""
+
+
+class Turns:
+    """Gives a job that must run alone its turn in a worker that would otherwise never be idle."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since: float | None = None
+
+    def look(self, *, waits: bool) -> None:
+        """Whether such a job is due now, and waits for the worker to be idle."""
+        if not waits:
+            self._since = None
+        elif self._since is None:
+            self._since = self._clock.monotonic()
+
+    @property
+    def stands_back(self) -> bool:
+        """Whether the worker is to claim nothing until it is idle."""
+        if self._since is None:
+            return False
+        return PATIENCE <= (self._clock.monotonic() - self._since) % PERIOD < PATIENCE + STANDS_BACK
 
 
 class ClaimRequest:
@@ -50,7 +78,7 @@ class ClaimRequest:
         self.wanted = Wanted(
             queues=queues,
             handlers=handlers,
-            max_losses=ALONE_LOSSES - 1 if attempts else None,
+            alone=False if attempts else None,
             leading=self._leads if self.limit > self.free else None,
         )
 

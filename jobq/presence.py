@@ -56,30 +56,36 @@ class FilePresence(Presence):
     def _join(self, info: WorkerInfo) -> None:
         """Make the files, and let them take the place of what there was."""
         private_directory(self._directory)
+        lock, jobs = (self._directory / f"{self.id}.{kind}" for kind in ("lock", "jobs"))
         made: list[int] = []
         try:
-            made.append(_create_locked(self._directory / f"{self.id}.lock"))
-            made.append(_create_locked(self._directory / f"{self.id}.jobs"))
-            self._lock = _identity(os.fstat(made[0]))
-            self._write(info, durable=True)  # after loss of power it tells that this was another boot
+            # The lock is the last to be seen: where something fails before, the worker is as visible as it was
+            made.append(_make_locked(lock))
+            made.append(_make_locked(jobs))
+            identity = _identity(os.fstat(made[0]))
+            self._write(info, identity, durable=True)  # after loss of power it tells that this was another boot
+            _publish(jobs)
+            _publish(lock)
         except BaseException:
-            for descriptor in made:
+            for descriptor, path in zip(made, (lock, jobs), strict=False):
                 os.close(descriptor)
+                _unpublished(path).unlink(missing_ok=True)
             if self._lock_fd < 0:
                 _unlink_all(self._directory, self.id)
             raise
         before = (self._lock_fd, self.jobs_fd)
         self._lock_fd, self.jobs_fd = made
+        self._identity = identity
         for old in before:
             if old is not None and old >= 0:
                 os.close(old)
 
     def report(self, info: WorkerInfo) -> None:
         """Replace what is told of this worker."""
-        self._write(info, durable=False)
+        self._write(info, self._identity, durable=False)
 
-    def _write(self, info: WorkerInfo, *, durable: bool) -> None:
-        record = info.record() | {"lock": self._lock}
+    def _write(self, info: WorkerInfo, lock: list[int], *, durable: bool) -> None:
+        record = info.record() | {"lock": lock}
         replace(self._directory / f"{self.id}.json", json.dumps(record).encode(), durable=durable)
 
     def renew(self, info: WorkerInfo) -> bool:
@@ -213,20 +219,30 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _create_locked(path: Path) -> int:
-    temporary = path.with_name(f".{path.name}.new")
+def _unpublished(path: Path) -> Path:
+    return path.with_name(f".{path.name}.new")
+
+
+def _make_locked(path: Path) -> int:
+    """A file that is locked, to be published at `path`."""
+    temporary = _unpublished(path)
     try:
         descriptor = open_private(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     except OSError as error:
         raise unavailable(error, temporary) from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.rename(temporary, path)
     except OSError as error:
         os.close(descriptor)
-        temporary.unlink(missing_ok=True)
         raise unavailable(error, path) from None
     return descriptor
+
+
+def _publish(path: Path) -> None:
+    try:
+        os.rename(_unpublished(path), path)
+    except OSError as error:
+        raise unavailable(error, path) from None
 
 
 def _held(path: Path) -> bool:

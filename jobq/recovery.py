@@ -1,4 +1,4 @@
-"""Gives back the jobs of workers that are gone, once nothing of them runs any more (semantics: promises 4 to 6)."""
+"""Gives back the jobs of workers that are gone, once nothing of them runs any more (docs/promises.md, 4 to 6)."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Recovery:
         started = noted(self._app.home.path, worker.id)
         given_back = 0
         for claim in claims:
-            if claim.job.handler is not None and started is not None and (claim.job.id, claim.run) not in started:
+            if claim.job.handler is not None and started is not None and not started.has(claim.job):
                 change = lifecycle.lost_unstarted(claim, now=now)
             else:
                 change = lifecycle.lost(claim, now=now, counted=counted, max_losses=max_losses)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jobq.members import Presence, WorkerInfo
 
 ALONE_LOSSES = 2
-"""A job with this many losses or more runs alone in its worker (semantics: promise 5)."""
+"""A job with this many losses or more runs alone in its worker (docs/promises.md, 5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Wanted:
     Attributes:
         queues: the names of the queues.
         handlers: the handler names that are installed; commands are always wanted.
-        max_losses: the most losses a job may have.
+        alone: True: only jobs that must run alone (`ALONE_LOSSES`); False: only others.
         leading: asked of each job that would be claimed, in claim order, before it is; the claim ends before the first
             one for which it answers False. It is shown the job as it is before the claim, at most once a call, and
             neither raises nor calls the store. `next_due` ignores it.
@@ -92,7 +92,7 @@ class Wanted:
 
     queues: tuple[str, ...] | None = None
     handlers: frozenset[str] | None = None
-    max_losses: int | None = None
+    alone: bool | None = None
     leading: Callable[[Job], bool] | None = None
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import os
+from dataclasses import replace
 from datetime import timedelta
 from random import SystemRandom
 from typing import TYPE_CHECKING, TypeVar
 
 from jobq import __version__, lifecycle, processes
 from jobq.attempts import Attempts
-from jobq.claiming import ClaimRequest
+from jobq.claiming import ClaimRequest, Turns
 from jobq.clock import Wake
 from jobq.draining import DRAIN, NOW, Draining
 from jobq.errors import InvalidInput
@@ -102,12 +103,19 @@ class Worker:
         self.summary = Summary()
         self._wake = Wake()
         self._attempts = Attempts(
-            app.executor, app.home.path, count, self._settings, ring=self._wake.ring, note=self._note
+            app.executor,
+            app.home.path,
+            count,
+            self._settings,
+            clock=self._clock,
+            ring=self._wake.ring,
+            note=self._note,
         )
         self._unrecorded: list[Ended] = []
         self._trouble = StoreTrouble(self._clock, self._note)
         self._draining = Draining(self._clock, self._settings, self._note)
         self._retention = Retention(app.home.path, self._settings, self._clock)
+        self._turns = Turns(self._clock)
         self._due: datetime | None = None
         self._stirred = False  # something happened elsewhere since the latest look around
         self._exhausted = False  # the latest claim was given less than it asked for
@@ -224,7 +232,9 @@ class Worker:
 
     @property
     def _may_claim(self) -> bool:
-        return not (self._draining.level or self._trouble.error or self._attempts.alone)
+        if self._draining.level or self._trouble.error or self._attempts.alone:
+            return False
+        return not (self._attempts and self._turns.stands_back)
 
     def _hand_back(self, claim: Claim, why: str) -> None:
         """Note a claim that is not to be run here, to be released with the next transaction."""
@@ -246,7 +256,6 @@ class Worker:
     def _collect(self) -> None:
         """What ended since the last time, as changes to record."""
         if self._attempts.progressed:
-            self._attempts.progressed = False
             self._reporting.changed()
         for claim, outcome, begun in self._attempts.news():
             if outcome is None:
@@ -296,6 +305,7 @@ class Worker:
                 self._hand_back(Claim(job, self.info.id, self.info.host), "its claim was not acknowledged")
         found = False
         if not self._draining.level:
+            self._turns.look(waits=bool(self._attempts) and self._waits_alone())
             found = recovery.poll() > 0
             for told in recovery.news():
                 self._note(told)
@@ -303,6 +313,12 @@ class Worker:
         if self._reporting.is_due or self._draining.level:
             self._report(presence)
         return found
+
+    def _waits_alone(self) -> bool:
+        """Whether a job is due that must run alone."""
+        wanted, now = replace(self._request().wanted, alone=True), self._clock.now()
+        due = self._app.store.next_due(wanted, now=now)
+        return due is not None and due <= now
 
     def _is_over(self, recovery: Recovery) -> bool:
         if self._attempts:
@@ -356,6 +372,7 @@ class Worker:
         if self._trouble.error is not None:
             state = ("draining, " if self._draining.level else "") + f"store trouble: {self._trouble.error}"
         report = functools.partial(self._app.store.report, presence)
+        self._attempts.progressed = False  # before it is looked at; until then, further progress rings no bell
         self._reporting.tell(report, state=state, running=self._attempts.told())
 
     def _refresh_settings(self) -> None:

@@ -135,5 +135,6 @@ class ScriptedExecutor(Executor):
 
     def close(self) -> None:
         self.closed = True
+        self.take_back()
         for running in list(self.running.values()):
             running.end(KILLED)

@@ -135,9 +135,10 @@ def run_now(
 def call(
     handler: Callable[[Job, Any], Any], job: Job, context: RecordingContext, *, result_limit: int = 1 << 20
 ) -> Any:
-    """As `run_now`, for a job that is claimed already.
+    """As `run_now`, for a job that is claimed already; `result_limit` is in bytes.
 
     Raises:
+        ValueError: the result is larger than that, or nested too deep.
         BaseException: as there.
     """
     context.job = Job.from_record(json.loads(json.dumps(job.record(), allow_nan=False)))

@@ -35,6 +35,8 @@ class MemoryStorage:
         members: every worker that joined and was not forgotten, by id.
         gone: the ids of those that died or left.
         watchers: what the open handles want called, by handle.
+        lock: held while any of this is read or changed.
+        added, written: how many jobs were ever added, and how many writes there were.
     """
 
     jobs: dict[str, Job] = field(default_factory=dict)
@@ -286,7 +288,7 @@ class MemoryStore(Store):
             and job.queue not in self.storage.paused
             and (wanted.queues is None or job.queue in wanted.queues)
             and (job.handler is None or wanted.handlers is None or job.handler in wanted.handlers)
-            and (wanted.max_losses is None or job.losses <= wanted.max_losses)
+            and wanted.alone in (None, job.losses >= ALONE_LOSSES)
         ]
         return sorted(jobs, key=self.storage.claim_order)
 

@@ -79,12 +79,13 @@ class StoreClaims(StoreFixtures):
         assert ids(claim(store, worker, handlers=frozenset({"resize", "absent"}))) == ["known"]
         assert ids(claim(store, worker)) == ["unknown", "known-too"]
 
-    def test_jobs_with_more_losses_than_wanted_are_left(self, store: Store, worker: Presence) -> None:
-        store.add(new(*(make_job(f"l{losses}", losses=losses) for losses in (3, 1, 2, 0))), now=START)
-        assert ids(claim(store, worker, max_losses=0)) == ["l0"]
-        assert ids(claim(store, worker, max_losses=1)) == ["l1"]
-        assert ids(claim(store, worker, max_losses=2)) == ["l2"]
-        assert ids(claim(store, worker)) == ["l3"]
+    def test_jobs_that_must_run_alone_are_left_or_taken_as_wanted(self, store: Store, worker: Presence) -> None:
+        store.add(new(*(make_job(f"l{losses}", losses=losses) for losses in (3, 1, 2, 0, 4))), now=START)
+        assert ids(claim(store, worker, alone=True)) == ["l3"]
+        assert ids(claim(store, worker, alone=False)) == ["l1", "l0"]
+        assert ids(claim(store, worker, alone=False)) == []
+        assert ids(claim(store, worker, alone=True)) == ["l2"]
+        assert ids(claim(store, worker)) == ["l4"]
 
     def test_a_job_with_many_losses_is_claimed_alone_and_only_when_first(self, store: Store, worker: Presence) -> None:
         store.add(
@@ -119,7 +120,7 @@ class StoreClaims(StoreFixtures):
         first, second = make_job("first", queue="mail", priority=1), make_job("second", handler="h", run_at=later(-1))
         third, last = make_job("third", queue="mail"), make_job("last", handler="g")
         store.pause("paused", True, now=START)
-        others = ({"queue": "paused"}, {"run_at": later(1)}, {"queue": "other"}, {"handler": "other"}, {"losses": 1})
+        others = ({"queue": "paused"}, {"run_at": later(1)}, {"queue": "other"}, {"handler": "other"}, {"losses": 2})
         store.add(new(*(make_job(priority=2, **other) for other in others), third, last, second, first), now=START)
         shown: list[Job] = []
 
@@ -128,7 +129,7 @@ class StoreClaims(StoreFixtures):
             return job.id != "last"
 
         queues, handlers = ("default", "mail", "paused"), frozenset("gh")
-        wanted = Wanted(queues=queues, handlers=handlers, max_losses=0, leading=lead)
+        wanted = Wanted(queues=queues, handlers=handlers, alone=False, leading=lead)
         for limit, expected in ((0, []), (1, [first]), (ALL, [second, third, last])):
             shown.clear()
             store.claim(worker, wanted=wanted, limit=limit, now=START)
@@ -183,7 +184,7 @@ class StoreClaims(StoreFixtures):
         ]
         store.add(new(*passed_over, make_job("last")), now=START)
         store.pause("paused", True, now=START)
-        wanted = Wanted(handlers=frozenset(), max_losses=ALONE_LOSSES - 1)
+        wanted = Wanted(handlers=frozenset(), alone=False)
         assert ids(store.claim(worker, wanted=wanted, limit=1, now=START).claims) == ["last"]
         assert store.next_due(wanted, now=START) == later(60)
 

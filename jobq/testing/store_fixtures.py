@@ -121,7 +121,7 @@ def release(claim: Claim, *, now: datetime = START) -> Ended:
 
 
 def ending(claim: Claim, outcome: Outcome, *, now: datetime = START, wait: float | None = 10) -> Ended:
-    """The run ended with `outcome`."""
+    """The run ended with `outcome`; where it failed, the next one is due after `wait` seconds, None gives up."""
     pause = None if wait is None else timedelta(seconds=wait)
     return Ended(claim, lifecycle.after(claim, outcome, now=now, delay=lambda _attempts, _outcome: pause))
 

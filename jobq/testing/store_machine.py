@@ -44,7 +44,7 @@ wanteds = st.builds(
     Wanted,
     queues=st.sampled_from((None, None, ("mail",), ("a.b", "default"), ())),
     handlers=st.sampled_from((None, None, frozenset[str](), frozenset({"mail"}))),
-    max_losses=st.sampled_from((None, None, 1)),
+    alone=st.sampled_from((None, None, False, True)),
 )
 ENDS: dict[str, Callable[..., Ended]] = {
     "success": success,

@@ -75,7 +75,7 @@ class StoreModel:
             if job.queue not in self.paused
             and (wanted.queues is None or job.queue in wanted.queues)
             and (wanted.handlers is None or job.handler is None or job.handler in wanted.handlers)
-            and (wanted.max_losses is None or job.losses <= wanted.max_losses)
+            and wanted.alone in (None, job.losses >= ALONE_LOSSES)
         ]
 
     def waiting(self) -> list[Job]:

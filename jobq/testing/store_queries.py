@@ -250,16 +250,17 @@ class StoreQueries(StoreFixtures):
             return other.next_due(Wanted(**wanted), now=START)  # type: ignore[arg-type]
 
         assert due() == later(10)
-        assert due(max_losses=1) == later(20)
-        assert due(max_losses=1, handlers=frozenset()) == later(30)
+        assert due(alone=True) == later(10)
+        assert due(alone=False) == later(20)
+        assert due(alone=False, handlers=frozenset()) == later(30)
         assert due(queues=("mail",)) == later(30)
-        assert due(queues=("default", "mail"), handlers=frozenset({"resize"}), max_losses=0) == later(20)
+        assert due(queues=("default", "mail"), handlers=frozenset({"resize"}), alone=False) == later(20)
         assert due(queues=("nothing",)) is None
         store.pause("default", True, now=START)
         assert due() == later(30)
         store.pause("default", False, now=START)
         assert ids(claim(store, worker, now=later(100), limit=1)) == ["last"]
-        assert due(max_losses=1) == later(20)
+        assert due(alone=False) == later(20)
 
     def test_the_next_due_time_follows_every_change(self, store: Store, other: Store, worker: Presence) -> None:
         store.add(new(make_job("one", run_at=later(5))), now=START)

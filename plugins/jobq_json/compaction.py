@@ -36,7 +36,7 @@ _CATCH_UP = 1 << 16
 
 
 def worth_it(view: View, journal_size: int, *, least: int) -> bool:
-    """Whether the journal has grown enough: beyond `least` and a quarter of the run, or 8 MiB."""
+    """Whether the journal has grown enough: beyond `least` bytes and a quarter of the run, or 8 MiB."""
     return journal_size > max(least, min(view.manifest.size // 4, 8 << 20))
 
 

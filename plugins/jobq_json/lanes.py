@@ -7,8 +7,6 @@ from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from jobq.store import ALONE_LOSSES
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -125,12 +123,11 @@ class Lanes:
     def choose(self, wanted: Wanted, paused: Mapping[str, str], *, limit: int, now: str) -> list[Kept]:
         """Take up to `limit` due jobs as `Store.claim` says which. The caller claims them, or drops the lanes."""
         chosen: list[Kept] = []
-        passed: list[tuple[LaneQueue, Kept]] = []
         for priority in self._priorities if limit > 0 else ():
             heads = [
                 (kept.run_at, kept.seq, next(_numbers), queue, kept)
                 for queue in self._wanted(self._levels[-priority], wanted, paused)
-                if (kept := _first(queue, wanted, passed)) is not None and kept.run_at <= now
+                if (kept := queue.peek()) is not None and kept.run_at <= now
             ]
             heapify(heads)
             while heads and len(chosen) < limit:
@@ -145,28 +142,19 @@ class Lanes:
                 chosen.append(kept)
                 if queue.lane.alone:
                     limit = 1
-                following = _first(queue, wanted, passed)
+                following = queue.peek()
                 if following is not None and following.run_at <= now:
                     heapreplace(heads, (following.run_at, following.seq, next(_numbers), queue, following))
                 else:
                     heappop(heads)
             if len(chosen) >= limit:
                 break
-        for queue, kept in passed:
-            queue.push(kept)
         return chosen
 
     def next_due(self, wanted: Wanted, paused: Mapping[str, str]) -> str | None:
         """When the first of the wanted jobs is due, as written; None where there is none."""
-        passed: list[tuple[LaneQueue, Kept]] = []
-        dues = [
-            kept.run_at
-            for queue in self._wanted(self._lanes.values(), wanted, paused)
-            if (kept := _first(queue, wanted, passed)) is not None
-        ]
-        for queue, kept in passed:
-            queue.push(kept)
-        return min(dues, default=None)
+        heads = (queue.peek() for queue in self._wanted(self._lanes.values(), wanted, paused))
+        return min((kept.run_at for kept in heads if kept is not None), default=None)
 
     def _wanted(self, queues: Iterable[LaneQueue], wanted: Wanted, paused: Mapping[str, str]) -> Iterator[LaneQueue]:
         for queue in queues:
@@ -175,16 +163,6 @@ class Lanes:
                 lane.queue not in paused
                 and (wanted.queues is None or lane.queue in wanted.queues)
                 and (wanted.handlers is None or lane.handler is None or lane.handler in wanted.handlers)
-                and not (lane.alone and wanted.max_losses is not None and wanted.max_losses < ALONE_LOSSES)
+                and wanted.alone in (None, lane.alone)
             ):
                 yield queue
-
-
-def _first(queue: LaneQueue, wanted: Wanted, passed: list[tuple[LaneQueue, Kept]]) -> Kept | None:
-    """The first job of a lane within the losses wanted; those before it are taken and noted in `passed`."""
-    while (kept := queue.peek()) is not None:
-        if wanted.max_losses is None or kept.losses <= wanted.max_losses:
-            return kept
-        queue.take()
-        passed.append((queue, kept))
-    return None

@@ -15,7 +15,7 @@ from jobq_json import adding
 from jobq_json.access import Access
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -54,7 +54,7 @@ class JsonStore(Store):
         durable = settings["durability"] == "full"
         self.access = Access(self._path, context.clock, durable=durable, warn=context.warn)
         self._watch: Watch | None = None
-        self._unsure: set[tuple[str, int]] = set()
+        self._unsure: dict[tuple[str, int], bool] = {}
 
     @property
     def _members(self) -> Path:
@@ -92,7 +92,8 @@ class JsonStore(Store):
             try:
                 self.access.settle(generation, ring=ring)
             except BaseException:
-                self._unsure = {(item.claim.job.id, item.claim.run) for item in ended}
+                refused, cancelled = (_runs(claims) for claims in (claimed.refused, claimed.cancelled))
+                self._unsure = {key: key in cancelled for key in _runs(item.claim for item in ended) - refused}
                 raise
         return claimed
 
@@ -241,3 +242,7 @@ class JsonStore(Store):
             self._watch.close()
             self._watch = None
         self.access.close()
+
+
+def _runs(claims: Iterable[Claim]) -> set[tuple[str, int]]:
+    return {(claim.job.id, claim.run) for claim in claims}

@@ -16,7 +16,7 @@ from jobq.times import format_time
 from jobq_json.lines import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from jobq.job import Job
@@ -33,12 +33,13 @@ def claim(
     wanted: Wanted,
     limit: int,
     ended: Sequence[Ended],
-    unsure: Collection[tuple[str, int]],
+    unsure: Mapping[tuple[str, int], bool],
     now: datetime,
 ) -> tuple[Claimed, str, bool]:
     """Record what ended, then claim, as `Store.claim` says.
 
-    `unsure` has job and run of ends that were written but could not be acknowledged; said again, they are no news.
+    `unsure` has job and run of ends that were written but could not be acknowledged, and whether a cancel had changed
+    them; said again, they are no news.
 
     Returns:
         The answer of the store, the record ("" where nothing changed), and whether others should be woken.
@@ -53,8 +54,11 @@ def claim(
     for item in ended:
         kept = view.delta.get(item.claim.job.id)
         if kept is None or not item.claim.holds(kept.job):
-            if (item.claim.job.id, item.claim.run) not in unsure or not _recorded(view, item):
+            written_before = unsure.get((item.claim.job.id, item.claim.run))
+            if written_before is None:
                 refused.append(item.claim)
+            elif written_before:
+                cancelled.append(item.claim)
             continue
         change = item.change
         if kept.job.cancel_requested_at is not None:
@@ -100,12 +104,6 @@ def pause(view: View, queue: str, paused: bool, reason: str) -> str:
         return ""
     view.pause(queue, paused, reason)
     return encode({"op": "pause", "queue": queue, "paused": paused, "reason": reason})
-
-
-def _recorded(view: View, item: Ended) -> bool:
-    """Whether this very end is recorded already."""
-    found = view.locate((item.claim.job.id,)).get(item.claim.job.id)
-    return found is not None and item.change.run is not None and item.change.run in found[0].job.history
 
 
 def _end(job_id: str, new: Change) -> str:

@@ -86,7 +86,7 @@ class Child:
         targets: what is imported for each handler's name.
         leftovers: whether children of this process are there.
         say: sends a line to the executor.
-        begin: called with a job's id and run before its handler is.
+        begin: called with each job before its handler is.
         memory: the bytes that this process may hold after an attempt to be given another one; None: any.
         asked: what `-p` said.
         wrapped: whether plugins do something around attempts.
@@ -98,7 +98,7 @@ class Child:
         leftovers: Callable[[], bool],
         *,
         say: Callable[[bytes], None],
-        begin: Callable[[str, int], None],
+        begin: Callable[[Job], None],
         memory: int | None = None,
         asked: Sequence[str] = (),
         wrapped: bool = False,
@@ -141,7 +141,7 @@ class Child:
         """Run one job: the JSON that tells what came of it, and whether the executor has to act on more than that."""
         job = Job.from_record(request["job"])
         _mark(job, request["slot"])
-        self._begin(job.id, job.run)
+        self._begin(job)
         try:
             answer = self._run(job, request["limit"])
         except BaseException as error:  # an interrupt that came between two statements of ours

@@ -191,9 +191,12 @@ class WarmChild:
         self.unsent.clear()
         while True:
             try:
-                found.add(self._requests_end.recv(2 * MESSAGE_LIMIT, socket.MSG_DONTWAIT))
+                taken = self._requests_end.recv(2 * MESSAGE_LIMIT, socket.MSG_DONTWAIT)
             except OSError:
                 return found
+            if not taken:  # it was told that there is no more work
+                return found
+            found.add(taken)
 
     def hear(self) -> tuple[list[bytes], bool]:
         """All lines that have arrived, and whether more can."""
@@ -231,7 +234,7 @@ class WarmChild:
 
     def has_begun(self, run: HandlerRun) -> bool:
         """Whether it has called the handler of an attempt, by its own notes."""
-        return self._notes.has(run.attempt.job.id, run.attempt.job.run)
+        return self._notes.has(run.attempt.job)
 
     def drain(self) -> bool:
         """Read what it has printed, to be handed on by `attribute`; False at the pipe's end."""

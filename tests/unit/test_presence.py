@@ -1,5 +1,6 @@
 """A worker's files: who is alive, and what is told of whom."""
 
+import errno
 import fcntl
 import os
 import shutil
@@ -312,6 +313,29 @@ def test_a_renewal_that_fails_keeps_what_there_was(directory, join, monkeypatch)
     assert (member._lock_fd, member.jobs_fd) == descriptors
     for descriptor in descriptors:
         os.fstat(descriptor)
+
+
+@pytest.mark.parametrize("fails_at", ["w1.jobs", "w1.json", "w1.lock"])
+def test_a_renewal_that_fails_shows_no_living_worker_as_gone(directory, join, monkeypatch, fails_at):
+    member = join("w1")
+    info = next(info for info, _ in members(directory))
+    (directory / "w1.lock").unlink()
+    rename = os.rename
+
+    def full(source, target, **options):
+        if os.path.basename(target) == fails_at:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        rename(source, target, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", full)
+        patch.setattr(os, "replace", full)
+        with pytest.raises(StoreUnavailable):
+            member.renew(info)
+    assert [alive for _, alive in members(directory)] in ([], [True])
+    assert not [name for name in os.listdir(directory) if name.endswith(".new")]
+    assert member.renew(info)
+    assert [alive for _, alive in members(directory)] == [True]
 
 
 def test_after_a_reboot_under_another_name_what_lies_here_is_recovered(directory, join):

@@ -8,10 +8,12 @@ from datetime import timedelta
 import pytest
 
 from jobq.app import App
+from jobq.claiming import Turns
 from jobq.draining import KILL, NOW
 from jobq.errors import StoreUnavailable
 from jobq.executor import Kind, Outcome, Recovered
 from jobq.job import State
+from jobq.progress import Progress
 from jobq.queue import Queue
 from jobq.recovery import Recovery
 from jobq.testing import START, FakeClock, MemoryStorage, MemoryStore, ScriptedExecutor, make_info
@@ -826,3 +828,104 @@ def test_a_result_may_be_as_deep_as_a_payload_and_no_deeper(bench, depth, state)
     job = b.enqueue(max_attempts=1)
     b.worker().run()
     assert b.queue.get(job.id).state is state
+
+
+def test_a_job_that_must_run_alone_has_its_turn_in_a_worker_that_is_never_idle(bench):
+    b = bench(lambda job: None)
+    b.enqueue("risky", priority=9)
+    for _ in range(2):
+        lose(b, "risky")
+        Recovery(b.app).settle()
+    b.queue.pause("default")
+    b.enqueue("a", queue="other")
+    b.enqueue("b", queue="other")
+    others = 0
+    worker = b.worker(count=2, until=None)
+
+    class BusyClock(FakeClock):
+        def wait(self, wake, seconds):
+            """One ends each second, and another one is always there."""
+            nonlocal others
+            if not others:
+                b.queue.resume("default")
+            if "risky" in b.executor.running or others > 100:
+                worker.stop(NOW)
+            others += 1
+            b.enqueue(f"other-{others}")
+            next(iter(b.executor.running.values())).end(SUCCESS)
+            self.advance(1)
+            return wake.clear()
+
+    b.clock.__class__ = BusyClock
+    b.executor.stopped = SUCCESS
+    worker.run()
+    (run,) = (attempt for attempt in b.executor.started if attempt.job.id == "risky")
+    assert 10 < (run.job.started_at - START).total_seconds() < 20
+    assert len(b.executor.started) > 10, "it is given way to only when it has waited"
+
+
+def test_a_worker_stands_back_only_so_long_for_a_job_that_must_run_alone():
+    clock = FakeClock()
+    turns = Turns(clock)
+    stood_back = []
+    for _ in range(620):
+        turns.look(waits=True)
+        stood_back.append(turns.stands_back)
+        clock.advance(1)
+    assert [stood_back[second] for second in (0, 9, 10, 39, 40, 299, 309, 310, 339, 340)] == [
+        False, False, True, True, False, False, False, True, True, False,
+    ]  # fmt: skip
+    turns.look(waits=False)
+    assert not turns.stands_back
+
+
+def test_progress_costs_the_store_nothing(bench):
+    b = bench(lambda job: None)
+    b.enqueue("one")
+    claims = []
+    claim = b.app.store.claim
+    b.app.store.claim = lambda *args, **options: claims.append(1) or claim(*args, **options)
+
+    class ReportingClock(FakeClock):
+        def wait(self, wake, seconds):
+            """A thousand reports in ten seconds."""
+            running = b.executor.running["one"]
+            running.attempt.progress(Progress(float(len(told))))
+            told.append(len(claims))
+            if len(told) > 1000:
+                running.end(SUCCESS)
+            self.advance(0.01 if wake.clear() else min(seconds, 0.01))
+            return True
+
+    told = []
+    b.clock.__class__ = ReportingClock
+    rings = []
+    worker = b.worker(count=2)
+    ring = worker._wake.ring
+    worker._attempts._ring = lambda: rings.append(1) or ring()
+    worker.run()
+    assert 5 <= len(rings) <= 15, "once for each second's report, and for the end"
+
+
+def test_an_attempt_that_was_sent_ahead_is_told_with_its_own_start(bench):
+    b = bench(lambda job: None)
+    b.executor.most_ahead = 1
+    b.app.__dict__["handlers"] = {"h": None}
+    b.enqueue("first", handler="h")
+    b.enqueue("second", handler="h")
+    worker = b.worker(count=1)
+    started = []
+
+    class EndingClock(FakeClock):
+        def wait(self, wake, seconds):
+            self.advance(1)
+            if "first" in b.executor.running:
+                b.executor.running["first"].end(SUCCESS)
+            else:
+                started.extend(running.started for running in worker._attempts.told() if running.job == "second")
+                b.executor.running["second"].end(SUCCESS)
+            return wake.clear()
+
+    b.clock.__class__ = EndingClock
+    worker.run()
+    assert started[-1] >= START + timedelta(seconds=1)

@@ -53,13 +53,13 @@ class Desk:
         return self.presences[name]
 
     def claim(self, member, limit=1):
-        wanted = Wanted(queues=None, handlers=frozenset({"resize"}), max_losses=None)
+        wanted = Wanted(queues=None, handlers=frozenset({"resize"}))
         return self.app.store.claim(member, wanted=wanted, limit=limit, now=self.clock.now()).claims
 
     def end(self, member, claim, outcome, delay=timedelta(seconds=30)):
         change = after(claim, outcome, now=self.clock.now(), delay=lambda *args: delay)
         ended = [Ended(Claim(claim.job, claim.worker, claim.host), change)]
-        wanted = Wanted(queues=None, handlers=frozenset(), max_losses=None)
+        wanted = Wanted(queues=None, handlers=frozenset())
         self.app.store.claim(member, wanted=wanted, limit=0, now=self.clock.now(), ended=ended)
 
     def why(self, job_id):

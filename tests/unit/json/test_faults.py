@@ -86,21 +86,52 @@ def test_a_compaction_whose_sync_fails_changes_nothing(kit, failing, number):
     assert sorted(names(kit)) == ["one", "two"]
 
 
-def test_an_end_that_could_not_be_acknowledged_is_no_news_the_second_time(kit, failing):
+def _ended(claim, kind, **fields):
+    outcome = Outcome(kind=kind, finished=START, **fields)
+    return Ended(claim, lifecycle.after(claim, outcome, now=START, delay=lambda *_: None))
+
+
+ENDS = {
+    "success": (lambda claim: _ended(claim, Kind.SUCCESS, exit_code=0), State.COMPLETED, 1),
+    "taken back": (lambda claim: Ended(claim, lifecycle.taken_back(claim)), State.PENDING, 0),
+    "cancelled": (lambda claim: _ended(claim, Kind.SIGNAL), State.CANCELLED, 1),
+}
+
+
+@pytest.mark.parametrize("what", ENDS)
+def test_an_end_that_could_not_be_acknowledged_is_no_news_the_second_time(kit, failing, what):
+    end, state, runs = ENDS[what]
     store = kit.open()
-    kit.add(store, "one")
+    kit.add(store, "one", "two")
     presence = store.join(make_info())
     (claim,) = store.claim(presence, wanted=Wanted(), limit=1, now=START).claims
-    outcome = Outcome(kind=Kind.SUCCESS, exit_code=0, finished=START)
-    ended = [Ended(claim, lifecycle.after(claim, outcome, now=START, delay=lambda *_: None))]
+    if what == "cancelled":
+        store.change(store.get("one"), lifecycle.ask(START), now=START)
+    ended = [end(claim)]
     failing({0, 1})
     with pytest.raises(StoreUnavailable):
         store.finish(presence, ended, now=START)
     failing(set())
-    assert store.finish(presence, ended, now=START) == []
-    assert store.finish(presence, ended, now=START) == []
-    assert kit.open().get("one").state is State.COMPLETED
-    assert len(kit.open().get("one").history) == 1
+    told = store.claim(presence, wanted=Wanted(), limit=0, now=START, ended=ended)
+    assert told.refused == []
+    assert [each.job.id for each in told.cancelled] == (["one"] if what == "cancelled" else [])
+    job = kit.open().get("one")
+    assert (job.state, len(job.history)) == (state, runs)
+    presence.close()
+
+
+def test_an_end_that_was_refused_and_could_not_be_acknowledged_is_refused_the_second_time(kit, failing):
+    store = kit.open()
+    kit.add(store, "one", "two")
+    presence = store.join(make_info())
+    one, two = store.claim(presence, wanted=Wanted(), limit=2, now=START).claims
+    store.change(one.job, lifecycle.lost(one, now=START, counted=True, max_losses=3), now=START)
+    ended = [_ended(one, Kind.SUCCESS, exit_code=0), _ended(two, Kind.SUCCESS, exit_code=0)]
+    failing({0, 1})
+    with pytest.raises(StoreUnavailable):
+        store.finish(presence, ended, now=START)
+    failing(set())
+    assert store.finish(presence, ended, now=START) == [one]
     presence.close()
 
 

@@ -68,18 +68,18 @@ class Play:
         self.store.add(new(*added, generated=self.turn % 3 == 0), now=self.now)
         self.jobs |= {job.id: job for job in added}
 
-    def claim(self, limit, max_losses):
+    def claim(self, limit, alone):
         due = [
             job
             for job in self.jobs.values()
             if job.state in (State.PENDING, State.FAILED)
             and job.run_at <= self.now
             and job.queue not in self.paused
-            and (max_losses is None or job.losses <= max_losses)
+            and alone in (None, job.losses >= 2)
         ]
         due.sort(key=lambda job: (-job.priority, job.run_at, int(job.id[4:])))
         expected = due[:1] if due and due[0].losses >= 2 else [job for job in due if job.losses < 2][:limit]
-        wanted = Wanted(max_losses=max_losses)
+        wanted = Wanted(alone=alone)
         claims = self.store.claim(self.presence, wanted=wanted, limit=limit, now=self.now).claims
         assert [each.job.id for each in claims] == [job.id for job in expected]
         self.jobs |= {each.job.id: each.job for each in claims}

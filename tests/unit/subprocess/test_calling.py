@@ -24,7 +24,7 @@ class Served:
 
     def __init__(self, handler, *, leftovers=lambda: False, memory=None):
         self.said, self.begun = [], []
-        begin = lambda *run: self.begun.append(run)  # noqa: E731
+        begin = lambda job: self.begun.append((job.id, job.run))  # noqa: E731
         self.child = calling.Child({"h": "m:f"}, leftovers, say=self.said.append, begin=begin, memory=memory)
         self.child._handlers["h"] = handler
 

@@ -180,10 +180,10 @@ class AsksLeadingAboutEverything(MemoryStore):
         return jobs
 
 
-@fault("test_jobs_with_more_losses_than_wanted_are_left", "test_the_next_due_time_is_that_of_what_is_wanted")
-class IgnoresMaxLosses(MemoryStore):
+@fault("test_jobs_that_must_run_alone_are_left_or_taken_as_wanted", "test_the_next_due_time_is_that_of_what_is_wanted")
+class IgnoresWhoRunsAlone(MemoryStore):
     def _wanted(self, wanted):
-        return super()._wanted(replace(wanted, max_losses=None))
+        return super()._wanted(replace(wanted, alone=None))
 
 
 @fault("test_only_installed_handlers_are_claimed")
