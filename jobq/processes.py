@@ -281,6 +281,7 @@ def _is_writing_end(pid: int, descriptor: str, link: str) -> bool:
             return False
         with open(f"/proc/{pid}/fdinfo/{descriptor}", encoding="ascii") as file:
             flags = next((line.split()[1] for line in file if line.startswith("flags:")), "0")
-    except OSError:
+    except OSError as error:  # closed meanwhile
+        _unless_short(error)
         return False
     return int(flags, 8) & os.O_ACCMODE == os.O_WRONLY

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 NOTE_LIMIT = 200
 """The most characters of a note that are kept."""
+LARGEST = sys.float_info.max
 LINE_LIMIT = 1024
 """The most bytes of a line that are looked at."""
 
@@ -25,7 +26,7 @@ class Progress:
 
     Attributes:
         done: how much is done, in the job's own unit, at least 0.
-        total: how much there is to do, above 0; None where the job does not know.
+        total: how much there is to do in that unit, above 0; None where the job does not know.
         note: what it is at, one line of at most `NOTE_LIMIT` printable characters.
     """
 
@@ -78,7 +79,7 @@ def parse(line: bytes) -> Progress | None:
 def _number(value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{value!r} is not a number")
-    if not math.isfinite(value) or value < 0:
+    if not 0 <= value <= LARGEST:  # NaN is not
         raise ValueError(f"{value!r} is not a finite number of at least 0")
     whole = int(value)
     return whole if whole == value else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jobq.executor import Kind, Outcome
@@ -70,11 +71,20 @@ class Burial:
                 outcome = self._told_of_fault(self._run, error)
         finally:
             for run in self._runs:
-                begun = run.started is None or self._child.has_begun(run)
-                self.outcomes.append((run, outcome if begun else None))
+                begun = replace(outcome, started=run.started_at) if self._has_begun(run) else None
+                self.outcomes.append((run, begun))
             self._child.close()
             if self._child.group is not None:
                 self._around.groups.release(self._child.group)
+
+    def _has_begun(self, run: HandlerRun) -> bool:
+        """Whether an attempt counts: its handler was called, or it is the first of its child, which it may have killed.
+
+        A child that has served before may have died while it was idle, just before it was handed this one.
+        """
+        if self._child.has_begun(run):
+            return True
+        return run.started is None and not self._child.jobs and run is self._run
 
     def _supervision(self) -> Supervision:
         around, run, now = self._around, self._run, self._around.clock.monotonic()
@@ -102,6 +112,8 @@ class Burial:
             return answer.outcome(tail)
         if self._fault is not None:
             return outcomes.of_fault(self._fault, tail=tail, finished=ending.finished)
+        if not ending.begun:
+            return outcomes.UNBEGUN
         kills = self._around.memory.count() - self._child.memory_kills
         return outcomes.of_status(ending.status, command=False, tail=tail, finished=ending.finished, memory_kills=kills)
 

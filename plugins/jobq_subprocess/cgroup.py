@@ -1,13 +1,14 @@
 """A cgroup (v2) and everything in it: nothing that a job starts leaves it, and all of it is killed at one stroke.
 
-Those of a worker's attempts stand in a directory `jobq-WORKERID` below the worker's own cgroup (`jobq_subprocess.groups`
-makes them); what a dead worker has left is found by that name.
+Those of a worker and its attempts stand in a directory `jobq-WORKERID` below the cgroup that the worker was started in
+(`jobq_subprocess.groups` makes them); what a dead worker has left is found by that name.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 PREFIX = "jobq-"
 """The name of a worker's directory is this and the worker's id."""
+WORKER = "worker"
+"""The name of the one below it that the worker itself is in."""
+_NAME = re.compile(PREFIX + "[a-z2-7]{16}")
+_BELOW = re.compile(rf"/{_NAME.pattern}(?=/|$).*")
 
 END_WAIT = 2.0
 """Seconds that `recover` waits for what it has killed."""
@@ -99,16 +104,25 @@ class Group:
         except OSError as error:
             _unless_short(error)
             return []
-        return [directory for directory, _, _ in os.walk(self.path)]
+        return [directory for directory, _, _ in os.walk(self.path, onerror=_unless_short)]
 
 
 def leave() -> None:
-    """Move this process out of the group of an attempt, so that it does not end with it; it stays where it cannot go."""
-    directory = cgroupfs.own()
-    above, found, _ = ("" if directory is None else directory).partition(f"/{PREFIX}")
-    if found:
-        with contextlib.suppress(OSError):
+    """Move this process out of all that a worker has made, so that it does not end with that; it may have to stay."""
+    with contextlib.suppress(OSError):
+        directory = cgroupfs.own() or ""
+        if (above := outside(directory)) != directory:
             _write(above, "cgroup.procs", b"0")
+
+
+def outside(directory: str) -> str:
+    """Where a cgroup's directory would be if no worker had made any."""
+    return _BELOW.sub("", directory)
+
+
+def is_workers(name: str) -> bool:
+    """Whether a directory of this name is one that a worker has made."""
+    return _NAME.fullmatch(name) is not None
 
 
 def recover(worker_id: str) -> list[int]:
@@ -139,7 +153,7 @@ def _find(name: str) -> list[str]:
     return [
         os.path.join(directory, name)
         for point in cgroupfs.points()
-        for directory, below, _ in os.walk(point)
+        for directory, below, _ in os.walk(point, onerror=_unless_short)
         if name in below
     ]
 

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jobq_subprocess.outcomes import NO_ROOM
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -68,18 +70,29 @@ def own(controller: str | None = None) -> str | None:
     """The directory of this process's cgroup, in the unified hierarchy or in that of a `controller` of cgroup v1.
 
     None where there is none, where it cannot be reached, and on systems without cgroups.
+
+    Raises:
+        OSError: this machine has no room to look.
     """
     try:
         return place(_read("/proc/self/mountinfo"), _read("/proc/self/cgroup"), controller)
-    except OSError:
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise
         return None
 
 
 def points() -> list[str]:
-    """Where the unified hierarchy is mounted."""
+    """Where the unified hierarchy is mounted.
+
+    Raises:
+        OSError: this machine has no room to look.
+    """
     try:
         return [mount.point for mount in mounts(_read("/proc/self/mountinfo")) if mount.controllers is None]
-    except OSError:
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise
         return []
 
 

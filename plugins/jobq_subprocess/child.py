@@ -21,13 +21,30 @@ _FIONREAD = 0x541B  # of ioctl_tty(2)
 
 
 def _leftovers() -> bool:
-    """Whether this process has living children; those that have died are reaped."""
+    """Whether this process has living children; those that have died are reaped.
+
+    Python's own resource tracker, which comes with shared memory and the like and goes with this process, is none.
+    """
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
     except ChildProcessError:
         return False
-    return True
+    tracking = sys.modules.get("multiprocessing.resource_tracker")
+    tracker = getattr(getattr(tracking, "_resource_tracker", None), "_pid", None)
+    return tracker is None or _children() != {tracker}
+
+
+def _children() -> set[int]:
+    """The pids of this process's children; none where the system does not list them."""
+    found: set[int] = set()
+    try:
+        for thread in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{thread}/children", "rb") as file:
+                found.update(map(int, file.read().split()))
+    except OSError:  # a thread that has ended just now, or no such list
+        return set()
+    return found
 
 
 def _prepare() -> None:

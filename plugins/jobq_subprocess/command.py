@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from functools import partial
 from typing import TYPE_CHECKING
 
 from jobq_subprocess import outcomes
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from jobq.executor import Attempt, Outcome
     from jobq.job import Job
     from jobq.wrapping import Wrapping
+    from jobq_subprocess.cgroup import Group
 
 
 class Command:
@@ -53,34 +55,36 @@ class Command:
         try:
             reports = Reports(attempt.progress)
             self._memory_kills = self._around.memory.count()
-            process = self._start(reports)
+            process, group = self._start(reports)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             return outcomes.of_start(error, attempt.job)
         else:
-            return self._see_through(process, reports, wake)
+            return self._see_through(process, group, reports, wake)
         finally:
             if reports is not None:
                 reports.close()
             attempt.output.close()
 
-    def _start(self, reports: Reports) -> subprocess.Popen[bytes]:
+    def _start(self, reports: Reports) -> tuple[subprocess.Popen[bytes], Group | None]:
         job, lock = self._attempt.job, self._attempt.jobs_fd
         with self._around.low_numbers.lent(reports.inherited) as descriptor:
-            process = start(
+            begin = partial(
+                start,
                 arguments(job),
                 environment=self._environment.of_command(self._attempt, progress=descriptor, more=self._more),
                 directory=None if job.cwd is None else encode(job.cwd),
                 inherited=(descriptor,) if lock is None else (descriptor, lock),
             )
+            started = self._around.groups.start(job.worker or "", begin)
         reports.started()
-        return process
+        return started
 
-    def _see_through(self, process: subprocess.Popen[bytes], reports: Reports, wake: Wake) -> Outcome:
-        """Watch over what was started until nothing of it is left, and keep it together."""
-        around, attempt = self._around, self._attempt
-        marks = markers(attempt)
-        group = around.groups.hold(attempt.job.worker or "", process.pid, marks, around.orphans)
-        tree = Tree(process.pid, marks, around.orphans, pipe=pipe_of(process), group=group)
+    def _see_through(
+        self, process: subprocess.Popen[bytes], group: Group | None, reports: Reports, wake: Wake
+    ) -> Outcome:
+        """Watch over what was started until nothing of it is left."""
+        around = self._around
+        tree = Tree(process.pid, markers(self._attempt), around.orphans, pipe=pipe_of(process), group=group)
         try:
             return self._watch(process, tree, reports, wake)
         except Exception as error:
@@ -106,6 +110,8 @@ class Command:
         tail = attempt.output.tail()
         if ending.timed_out:
             return outcomes.of_timeout(attempt.job, tail=tail, finished=ending.finished)
+        if not ending.begun:
+            return outcomes.UNBEGUN
         kills = self._around.memory.count() - self._memory_kills if ending.status else 0
         return outcomes.of_status(ending.status, command=True, tail=tail, finished=ending.finished, memory_kills=kills)
 

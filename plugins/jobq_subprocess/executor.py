@@ -11,8 +11,8 @@ from jobq_subprocess import cgroup
 from jobq_subprocess.command import Command
 from jobq_subprocess.environment import Environment
 from jobq_subprocess.orphans import Orphans
-from jobq_subprocess.outcomes import no_room
-from jobq_subprocess.supervision import NOW, Surroundings
+from jobq_subprocess.outcomes import no_room, of_fault
+from jobq_subprocess.supervision import NOW, Stop, Surroundings
 from jobq_subprocess.threads import Threads
 
 if TYPE_CHECKING:
@@ -45,14 +45,23 @@ class SubprocessExecutor(Executor):
 
     def start(self, attempt: Attempt, ended: Callable[[Outcome], None]) -> Running:
         if attempt.job.handler is not None:
-            return self._children.start(attempt, ended)
+            try:
+                children = self._children
+            except OSError as error:  # for the first attempt there is to be made what listens to children
+                attempt.output.close()
+                ended(no_room(error))
+                return Stop(self._around.clock)
+            return children.start(attempt, ended)
         wrapping = self._context.wrapping
         if wrapping is not None:
             wrapping.make()
         command = Command(self._around, self._environment, attempt, wrapping)
 
         def run(wake: Wake) -> None:
-            outcome = command.run(wake)
+            try:
+                outcome = command.run(wake)
+            except Exception as error:  # a fault of this package costs an attempt, never the worker's slot
+                outcome = of_fault(error)
             self._commands.discard(command)
             self._threads.free()
             ended(outcome)

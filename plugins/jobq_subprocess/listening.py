@@ -67,8 +67,12 @@ class Listener:
         self._roster, self._means = roster, means
         self._home, self._greeting, self._most_jobs = home, greeting, most_jobs
         self._regions = Regions(home)
-        self._selector = selectors.DefaultSelector()
         self._wake = Wake()
+        try:
+            self._selector = selectors.DefaultSelector()
+        except OSError:
+            self._wake.close()
+            raise
         self._selector.register(self._wake, selectors.EVENT_READ, (_BELL, None))
         self._inbox: deque[Callable[[], None]] = deque()
         self._told: list[tuple[HandlerRun, Outcome | None]] = []
@@ -215,12 +219,13 @@ class Listener:
         inherited = () if attempt.jobs_fd is None else (attempt.jobs_fd,)
         region = self._regions.take()
         try:
-            child = WarmChild(environment, inherited, self._regions.open(worker), region)
+            child = WarmChild(
+                environment, inherited, self._regions.open(worker), region, partial(self._around.groups.start, worker)
+            )
         except (OSError, JobqError) as error:  # of this machine or installation, not of the job
             self._regions.free(region)
             self._end(run, outcomes.no_room(error))
             return
-        child.group = self._around.groups.hold(worker, child.process.pid, (), self._around.orphans)
         child.memory_kills = self._around.memory.count()
         self._roster.add(child, run)
         child.listened = True

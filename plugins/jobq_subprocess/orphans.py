@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jobq.processes import Process
 
 UNCLAIMED = 5.0
+_FEW = 1024  # of so many it is not asked whether they still are
 
 
 class Orphans:
@@ -37,6 +38,7 @@ class Orphans:
         self._session = os.getsid(0)
         self._sessions: set[int] = set()
         self._known: set[tuple[int, int]] = set()
+        self._full = _FEW
         self._dead_since: dict[tuple[int, int], float] = {}
         self._lock = threading.Lock()
 
@@ -73,9 +75,7 @@ class Orphans:
                 pids = self.pids()
             except OSError:
                 return
-            if not pids:
-                self._known.clear()
-                self._dead_since.clear()
+            self._forget_all_but(pids)
             for pid in pids:
                 found = processes.process(pid)
                 if found is not None and found.dead and found.parent == self._pid and self._is_ours(found):
@@ -83,6 +83,17 @@ class Orphans:
                         os.waitpid(pid, os.WNOHANG)
                     except ChildProcessError:
                         continue
+
+    def _forget_all_but(self, pids: list[int]) -> None:
+        """Forget the dead: of those that lay here who is gone, of those that were seen alive who lives no more."""
+        if not pids:
+            self._known.clear()
+        elif len(self._known) >= self._full:
+            self._known = {known for known in self._known if _is_there(known)}
+            self._full = max(_FEW, 2 * len(self._known))
+        if self._dead_since:
+            lying = set(pids)
+            self._dead_since = {known: since for known, since in self._dead_since.items() if known[0] in lying}
 
     def _is_ours(self, dead: Process) -> bool:
         if dead.session in self._sessions or dead.identity in self._known:
@@ -102,3 +113,8 @@ class Orphans:
             return []
         with open(self._list, "rb") as file:
             return [int(pid) for pid in file.read().split()]
+
+
+def _is_there(identity: tuple[int, int]) -> bool:
+    found = processes.process(identity[0])
+    return found is not None and found.identity == identity

@@ -22,6 +22,9 @@ RETURNED_FOR = timedelta(seconds=5)
 
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # the second is what a shell says whose last command was killed
 
+UNBEGUN = Outcome(kind=Kind.RELEASED, reason="a signal ended it before it began")
+"""It was killed between fork and exec, by the terminal or by somebody who kills the whole group of the worker."""
+
 NO_ROOM = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 
@@ -78,9 +81,9 @@ def fault(error: Exception) -> str:
 
 
 def no_room(error: Exception) -> Outcome:
-    """What there is no room for now, a process or a thread too many: the job is handed back for a while."""
+    """What there is no room for now (processes, threads, files, disk): the job is handed back for a while."""
     why = error.strerror if isinstance(error, OSError) else str(error)
-    return Outcome(kind=Kind.RELEASED, reason=f"this machine could not start it: {why}", delay=RETURNED_FOR)
+    return Outcome(kind=Kind.RELEASED, reason=f"this machine has no room for it: {why}", delay=RETURNED_FOR)
 
 
 def _why(error: OSError, job: Job) -> str:

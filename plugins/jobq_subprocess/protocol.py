@@ -77,7 +77,7 @@ def progress(line: bytes) -> Progress | None:
     """What a child says of how far its attempt is; None where nobody understands it."""
     try:
         return Progress.from_record(_decode(line[len(PROGRESS) :].decode()))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

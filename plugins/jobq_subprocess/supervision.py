@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import IO, TYPE_CHECKING
 
+from jobq import processes
 from jobq.executor import Running
 from jobq_subprocess.cgroup import leave
 from jobq_subprocess.groups import Groups
@@ -68,13 +69,14 @@ class Surroundings:
     clock: Clock
     orphans: Orphans
     warn: Callable[[str], None]
-    groups: Groups = field(default_factory=Groups)
+    groups: Groups = field(init=False)
     low_numbers: LowNumbers = field(default_factory=LowNumbers)
     memory: MemoryKills = field(default_factory=MemoryKills)
 
     def __post_init__(self) -> None:
         if self.orphans.adopting:  # it is a worker's, and no part of the job that has started that
             leave()
+        object.__setattr__(self, "groups", Groups(moves=self.orphans.adopting))
 
     def close(self) -> None:
         """Free what it holds, when nothing runs any more."""
@@ -85,11 +87,20 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a process ended and when (aware UTC): its status as subprocess has it, and whether its time had run out."""
+    """How a process ended.
+
+    Attributes:
+        status: as subprocess has it.
+        timed_out: whether its time had run out.
+        finished: when (aware UTC).
+        begun: False where a signal ended it before it was what it was to be: until then it is of the worker's own
+            session, and the terminal's Ctrl-C reaches it.
+    """
 
     status: int
     timed_out: bool
     finished: datetime | None
+    begun: bool = True
 
 
 class Supervision:
@@ -130,6 +141,7 @@ class Supervision:
         self._timed_out = False
         self._leader_ended: float | None = None
         self._finished: datetime | None = None
+        self._begun = True
 
     def run(self, wake: Wake) -> Ending:
         """Return when the leader has ended, nothing is left of its tree, and the pipe is empty."""
@@ -165,7 +177,7 @@ class Supervision:
                     self._tree.reap()
             if self._ladder is not None:
                 self._tree.reap()
-            return Ending(self._process.wait(), self._timed_out, self._finished)
+            return Ending(self._process.wait(), self._timed_out, self._finished, self._begun)
         finally:
             self._around.orphans.leave(self._process.pid)
             self._stop.watch(None)
@@ -225,6 +237,7 @@ class Supervision:
         clock = self._around.clock
         self._leader_ended = clock.monotonic()
         self._finished = clock.now()
+        self._begun = not _died_early(self._process.pid)
         if self._ladder is None and self._tree.left():
             self._climb(self._leader_ended + self._kill_grace)
 
@@ -245,6 +258,18 @@ def _pipe_of(process: subprocess.Popen[bytes]) -> IO[bytes]:
     if process.stdout is None:
         raise ValueError("the process has no pipe")
     return process.stdout
+
+
+def _died_early(pid: int) -> bool:
+    """Whether a child that has ended, and is not reaped, was killed before it led a session of its own."""
+    try:
+        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:  # reaped already, where there is no other way to hear of its end
+        return False
+    if ended is None or ended.si_code == os.CLD_EXITED:
+        return False
+    found = processes.process(pid)
+    return found is not None and found.session != pid
 
 
 def widen(pipe: int) -> int:

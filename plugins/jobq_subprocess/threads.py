@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Threads:
-    """Runs each piece of work in a thread of its own; hands it a bell that is the thread's.
+    """Runs each piece of work in a thread of its own, and hands it a bell: an idle thread holds no descriptors.
 
     Args:
         name: of the threads.
@@ -26,7 +26,7 @@ class Threads:
 
     def __init__(self, name: str, warn: Callable[[str], None]) -> None:
         self._name, self._warn = name, warn
-        self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[tuple[Work, Wake] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._busy = 0
@@ -37,18 +37,18 @@ class Threads:
         Raises:
             RuntimeError, OSError: the system has no room for another thread.
         """
-        with self._lock:
-            if self._busy == len(self._threads):
-                wake = Wake()
-                try:
-                    thread = threading.Thread(target=self._loop, args=(wake,), name=self._name, daemon=True)
+        wake = Wake()
+        try:
+            with self._lock:
+                if self._busy == len(self._threads):
+                    thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
                     thread.start()
-                except BaseException:
-                    wake.close()
-                    raise
-                self._threads.append(thread)
-            self._busy += 1
-        self._work.put(work)
+                    self._threads.append(thread)
+                self._busy += 1
+        except BaseException:
+            wake.close()
+            raise
+        self._work.put((work, wake))
 
     def hand(self, work: Work, then: Callable[[], None]) -> None:
         """Start `work`, and call `then` from its thread when it is over, whatever it raised.
@@ -89,10 +89,9 @@ class Threads:
             thread.join(seconds)
         self._threads.clear()
 
-    def _loop(self, wake: Wake) -> None:
+    def _loop(self) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())  # what is started here inherits the mask
-        try:
-            while (work := self._work.get()) is not None:
+        while (item := self._work.get()) is not None:
+            work, wake = item
+            with wake:
                 work(wake)
-        finally:
-            wake.close()

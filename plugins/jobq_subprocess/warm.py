@@ -7,6 +7,7 @@ import socket
 import sys
 from collections import deque
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from jobq.executor import Running
@@ -84,6 +85,7 @@ class WarmChild:
         inherited: descriptors that it inherits beside its own.
         notes: the file in which it notes what it begins.
         region: its region of that file.
+        started: starts its process in a group, as `jobq_subprocess.groups.Groups.start` does.
 
     Attributes:
         run: the attempt it has, or None.
@@ -102,13 +104,21 @@ class WarmChild:
         OSError: it cannot be started.
     """
 
-    def __init__(self, environment: dict[bytes, bytes], inherited: tuple[int, ...], notes: int, region: int) -> None:
+    def __init__(
+        self,
+        environment: dict[bytes, bytes],
+        inherited: tuple[int, ...],
+        notes: int,
+        region: int,
+        started: Callable[
+            [Callable[[], subprocess.Popen[bytes]]], tuple[subprocess.Popen[bytes], Group | None]
+        ] = lambda start: (start(), None),
+    ) -> None:
         self.run: HandlerRun | None = None
         self.ahead: deque[HandlerRun] = deque()
         self.slot = 0
         self.ready = self.listened = self.mute = self.unclean = False
         self.jobs = self.memory_kills = 0
-        self.group: Group | None = None
         self.unsent: deque[bytes] = deque()
         self.pidfd = -1
         self.region = region
@@ -123,7 +133,8 @@ class WarmChild:
             self._requests.setblocking(False)
             self.answers.setblocking(False)
             ends = (self._requests_end.fileno(), answers_end.fileno(), notes)
-            self.process = self._start(environment, ends, inherited)
+            self.process, self.group = started(partial(self._start, environment, ends, inherited))
+            self._open_pipe()
         except BaseException:
             self.close()
             raise
@@ -134,18 +145,19 @@ class WarmChild:
         self, environment: dict[bytes, bytes], ends: tuple[int, int, int], inherited: tuple[int, ...]
     ) -> subprocess.Popen[bytes]:
         argv = [sys.executable, "-P", PROGRAM, *map(str, (*ends, self.region))]
-        process = start(
+        return start(
             [os.fsencode(argument) for argument in argv],
             environment=environment,
             directory=None,
             inherited=(*ends, *inherited),
         )
-        assert process.stdout is not None  # noqa: S101 - `start` asks for a pipe
-        self.pipe = process.stdout.fileno()
+
+    def _open_pipe(self) -> None:
+        assert self.process.stdout is not None  # noqa: S101 - `start` asks for a pipe
+        self.pipe = self.process.stdout.fileno()
         os.set_blocking(self.pipe, False)
         if hasattr(os, "pidfd_open"):
-            self.pidfd = os.pidfd_open(process.pid)
-        return process
+            self.pidfd = os.pidfd_open(self.process.pid)
 
     @property
     def takes_ahead(self) -> bool:

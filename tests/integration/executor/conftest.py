@@ -181,6 +181,12 @@ def grouped(groupable):
 
 
 @pytest.fixture
+def ungrouped(monkeypatch):
+    """As where no cgroups can be made."""
+    monkeypatch.setattr("jobq_subprocess.groups.Groups.start", lambda _self, _worker_id, start: (start(), None))
+
+
+@pytest.fixture
 def adopts():
     """Whether the process of the executor adopts orphans, as a worker does."""
     return True

@@ -24,9 +24,8 @@ JOINED = "until grep -q /jobq- /proc/self/cgroup; do sleep 0.01; done"
 WORKER = textwrap.dedent("""
     import os, subprocess, sys, threading
     from jobq_subprocess.groups import Groups
-    from jobq_subprocess.orphans import Orphans
     leader = subprocess.Popen(["/bin/sh", "-c", sys.argv[2]], start_new_session=True)
-    group = Groups().hold(sys.argv[1], leader.pid, (), Orphans())
+    _, group = Groups().start(sys.argv[1], lambda: leader)
     print(group.path, flush=True)
     threading.Event().wait()
 """)
@@ -75,6 +74,36 @@ def test_what_escaped_by_every_other_way_is_ended_at_the_end(lab, gone):
     run = lab.start(f"{JOINED}; ({ESCAPE}); exit 7", grace=0.1)
     assert run.outcome.exit_code == 7
     assert gone(*run.printed(1))
+
+
+@pytest.mark.parametrize("adopts", [True])
+def test_what_escapes_at_once_is_ended_too(lab, gone):
+    """Before its leader was moved, and with nothing left that tells whose it is."""
+    script = "for _ in 1 2 3 4 5 6 7 8 9 10; do " + ESCAPE + "; done"
+    runs = [lab.start(script, grace=0.1) for _ in range(5)]
+    pids = [pid for run in runs for pid in run.printed(10)]
+    assert [run.outcome.kind for run in runs] == [Kind.SUCCESS] * 5
+    assert [pid for pid in pids if not gone(pid)] == []
+
+
+@pytest.mark.parametrize("adopts", [True])
+def test_a_worker_is_in_a_group_of_its_own_and_goes_back_at_its_end(lab, directory, gone):
+    before = cgroupfs.own()
+    stranger = subprocess.Popen(["sleep", "1000"])
+    try:
+        assert lab.run("true").kind is Kind.SUCCESS
+        assert cgroupfs.own() == f"{directory}/worker"
+        another = subprocess.Popen(["sleep", "1000"])
+        assert lab.run("true").kind is Kind.SUCCESS
+        lab.executor._around.close()
+        assert cgroupfs.own() == before
+        assert (gone(stranger.pid), gone(another.pid)) == (False, False), "they are no job's"
+    finally:
+        for process in (stranger, another):
+            process.kill()
+            process.wait()
+    cgroup.recover(lab.worker)
+    assert not directory.exists()
 
 
 def test_a_job_that_stops_its_own_group_is_ended_and_the_next_one_runs(lab):

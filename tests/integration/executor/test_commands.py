@@ -2,6 +2,8 @@
 
 import ast
 import os
+import signal
+import subprocess
 import sys
 from datetime import timedelta
 
@@ -281,7 +283,7 @@ def test_a_process_that_cannot_be_watched_is_killed(lab, monkeypatch):
     monkeypatch.setattr("os.pidfd_open", fail)
     outcome = lab.run("sleep 1000")
     assert outcome.kind is Kind.RELEASED
-    assert outcome.reason == "this machine could not start it: Too many open files"
+    assert outcome.reason == "this machine has no room for it: Too many open files"
 
 
 def test_a_fault_of_the_executor_is_a_failure(lab, monkeypatch):
@@ -299,3 +301,31 @@ def test_a_system_without_pidfds(lab, monkeypatch):
     assert lab.run("exit 3").exit_code == 3
     run = lab.start("exec >&-; exec sleep 0.05")
     assert run.outcome.kind is Kind.SUCCESS
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
+def test_what_a_signal_ends_before_it_has_its_own_session_has_not_begun(lab, monkeypatch, number):
+    """Between fork and exec it is of the worker's group: the terminal's Ctrl-C reaches it."""
+    popen = subprocess.Popen
+
+    def early(argv, **options):
+        return popen(
+            ["/bin/sh", "-c", f"ulimit -c 0; kill -{number.value} $$"], **options | {"start_new_session": False}
+        )
+
+    with monkeypatch.context() as patch:
+        patch.setattr("jobq_subprocess.command.subprocess.Popen", early)
+        for outcome in (lab.run("true"), lab.handle("echo", 1)):
+            assert (outcome.kind, outcome.reason) == (Kind.RELEASED, "a signal ended it before it began")
+    assert lab.run(f"kill -{number.value} $$").kind is Kind.SIGNAL
+    assert lab.handle("echo", 1).result == 1
+
+
+def test_a_fault_that_nothing_expects_costs_one_attempt(lab, monkeypatch):
+    def fail(*_args, **_options):
+        raise ZeroDivisionError("a fault")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("jobq_subprocess.command.Reports", fail)
+        assert lab.run("true").reason == "executor failed: ZeroDivisionError: a fault"
+    assert lab.run("true").kind is Kind.SUCCESS

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from datetime import timedelta
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from jobq import processes
 from jobq.executor import Kind
 from jobq_subprocess.burial import Burial
+from jobq_subprocess.listening import Listener
 from jobq_subprocess.roster import Roster
 from jobq_subprocess.warm import WarmChild
 
@@ -501,3 +503,50 @@ def test_a_handler_may_enqueue(lab):
     assert outcome.kind is Kind.SUCCESS, outcome
     with Queue.open(home=lab.home) as queue:
         assert queue.get(outcome.result).command == "echo from a handler"
+
+
+def test_pythons_resource_tracker_is_no_leftover(lab):
+    """It takes no notice of TERM, and so every attempt would last as long as kill-grace."""
+    pids = {lab.handle("shares_memory", grace=3600).result for _ in range(3)}
+    assert len(pids) == 1
+
+
+def test_a_child_that_died_while_it_was_idle_costs_the_next_attempt_nothing(lab, monkeypatch, gone, eventually):
+    child = lab.handle("about").result["pid"]
+    died = Listener._died
+
+    def late(self, child):
+        if not stuck.is_set():  # it is heard of only when the next attempt has been handed over
+            stuck.set()
+            handed.wait(30)
+        died(self, child)
+
+    stuck, handed = threading.Event(), threading.Event()
+    monkeypatch.setattr(Listener, "_died", late)
+    os.kill(child, signal.SIGKILL)
+    assert stuck.wait(30)
+    run = lab.start(handler="echo", payload=1)
+    handed.set()
+    assert run.outcome.kind is Kind.RELEASED
+    assert run.outcome.reason == "handed back before it began"
+    assert lab.handle("echo", 2).result == 2
+
+
+def test_a_child_that_dies_before_its_first_handler_is_called_costs_an_attempt(lab, monkeypatch, tmp_path):
+    """What it was handed may be what has killed it: handed back, it would kill one child after the other."""
+    (tmp_path / "sitecustomize.py").write_text("import os; os._exit(9)")
+    monkeypatch.setitem(lab.executor._environment._base, b"PYTHONPATH", str(tmp_path).encode())
+    assert lab.handle("echo", 1).reason == "the handler's process ended, exit code 9"
+
+
+def test_what_there_is_no_room_to_listen_to_is_handed_back(lab, monkeypatch):
+    def fail(*_):
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("jobq_subprocess.listening.selectors.DefaultSelector", fail)
+        before = os.listdir("/proc/self/fd")
+        outcome = lab.handle("echo", 1)
+        assert os.listdir("/proc/self/fd") == before
+    assert (outcome.kind, outcome.reason) == (Kind.RELEASED, "this machine has no room for it: Too many open files")
+    assert lab.handle("echo", 2).result == 2

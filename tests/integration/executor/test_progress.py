@@ -59,9 +59,8 @@ def test_output_and_progress_go_side_by_side(lab):
 
 
 @pytest.mark.parametrize("adopts", [False])
-def test_a_descriptor_that_is_held_open_delays_nothing(lab, monkeypatch):
+def test_a_descriptor_that_is_held_open_delays_nothing(lab, ungrouped):
     """By something that has let go of everything else, where nothing finds it."""
-    monkeypatch.setattr("jobq_subprocess.groups.Groups.hold", lambda *_: None)
     escape = "env -i setsid sh -c 'echo $$; exec sleep 1000' >pid 2>&1 & until [ -s pid ]; do sleep 0.01; done; cat pid"
     run = lab.start(f"{escape}; exit 5", grace=60)
     (pid,) = run.printed(1)

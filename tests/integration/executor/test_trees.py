@@ -37,9 +37,6 @@ sh -c '{script}' sh "$f" &
 read word < "$f"; rm "$f"; echo $word"""
 
 
-GROUPED = "until grep -q jobq- /proc/$$/cgroup; do :; done\n"
-"""What is in its cgroup before it goes on: that takes the worker a moment, which a busy machine makes long."""
-
 # Each prints the pid of something it starts.
 SHAPES = {
     "child": "sleep 1000 & echo $!",
@@ -51,14 +48,17 @@ SHAPES = {
     "double fork": f"{sys.executable} -c '{DOUBLE_FORK}'",
     "double fork, closed": f"{sys.executable} -c '{DOUBLE_FORK}' closed",
     "double fork, cleared": f"env -i {sys.executable} -c '{DOUBLE_FORK}'",
+    "double fork, both": f"env -i {sys.executable} -c '{DOUBLE_FORK}' closed",
 }
+UNSEEN = {"double fork, cleared": ["plain"], "double fork, both": ["plain", "adopting"]}
+"""By what means which of them cannot be found."""
 
 
 @pytest.fixture(params=["adopting", "grouping", "plain"])
-def finds(request, monkeypatch, groupable):
+def finds(request, groupable):
     """By what means what has gone astray is found: it was adopted, it is in the attempt's cgroup, or neither."""
     if request.param != "grouping":
-        monkeypatch.setattr("jobq_subprocess.groups.Groups.hold", lambda *_: None)
+        request.getfixturevalue("ungrouped")
     elif not groupable:
         pytest.skip("no cgroups can be made here")
     return request.param
@@ -66,7 +66,7 @@ def finds(request, monkeypatch, groupable):
 
 @pytest.fixture
 def adopts(finds):
-    return finds == "adopting"
+    return finds != "plain"
 
 
 def shapes(*without):
@@ -77,17 +77,17 @@ def shapes(*without):
 def test_a_timeout_ends_the_tree(lab, finds, monkeypatch, gone, shape):
     monkeypatch.setattr("jobq_subprocess.supervision.PIPE_GRACE", 0.2)
     wait = "wait; " if "fork" not in shape else ""
-    begin = GROUPED if finds == "grouping" else ""
-    run = lab.start(f"{begin}{SHAPES[shape]}\n{wait}while :; do sleep 1000; done", timeout=0.5, grace=0.1)
+    run = lab.start(f"{SHAPES[shape]}\n{wait}while :; do sleep 1000; done", timeout=0.5, grace=0.1)
     (pid,) = run.printed(1)
     assert run.outcome.kind is Kind.TIMEOUT
-    if shape == "double fork, cleared" and finds == "plain":
-        os.kill(pid, signal.SIGKILL)  # the one that cannot be found there
+    if finds in UNSEEN.get(shape, ()):
+        assert not gone(pid)
+        os.kill(pid, signal.SIGKILL)
     else:
         assert gone(pid)
 
 
-@shapes("double fork, cleared")
+@shapes(*UNSEEN)
 def test_a_stop_ends_the_tree(lab, gone, shape):
     run = lab.start(f"{SHAPES[shape]}\nwhile :; do sleep 1000; done")
     (pid,) = run.printed(1)
@@ -96,7 +96,7 @@ def test_a_stop_ends_the_tree(lab, gone, shape):
     assert gone(pid)
 
 
-@shapes("double fork, cleared")
+@shapes(*UNSEEN)
 @pytest.mark.parametrize("code", [0, 7])
 def test_what_is_left_over_is_ended_and_the_outcome_is_the_leaders(lab, gone, shape, code):
     run = lab.start(f"{SHAPES[shape]}\nexit {code}", grace=0.1)

@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
+from jobq import processes
 from jobq_subprocess import cgroup, groups
 from jobq_subprocess.groups import Groups
-from jobq_subprocess.orphans import Orphans
 
 WORKER = "aaaabbbbccccdddd"
 
@@ -67,8 +67,18 @@ def made():
     made.close()
 
 
-def hold(made, leader=1 << 30):
-    return made.hold(WORKER, leader, (b"JOBQ_WORKER=w",), Orphans())
+class Started:
+    """A process that was started."""
+
+    def __init__(self, pid):
+        self.pid = pid
+
+
+def hold(made, leader=1 << 30, worker=WORKER):
+    started = Started(leader)
+    process, group = made.start(worker, lambda: started)
+    assert process is started
+    return group
 
 
 def test_a_group_serves_one_attempt_after_the_other(fs, made):
@@ -148,12 +158,14 @@ def test_where_there_is_no_cgroup_or_no_directory_can_be_made(fs, made, monkeypa
 
 def test_empty_directories_of_dead_workers_are_removed_by_the_next_and_no_others(fs, made):
     living = Groups()
-    living.hold("living", 1 << 30, (), Orphans())
-    for name in ("jobq-dead", "jobq-dead/1", "jobq-left", "jobq-left/1", "other"):
+    alive, dead, left = (letter * 16 for letter in "adl")
+    hold(living, worker=alive)
+    others = "jobq-worker.service", "jobq-backend", f"jobq-{dead}x", "other"
+    for name in (f"jobq-{dead}", f"jobq-{dead}/1", f"jobq-{left}", f"jobq-{left}/1", *others):
         os.mkdir(fs.directory / name)
-    (fs.directory / "jobq-left" / "1" / "cgroup.events").write_text("populated 1\nfrozen 0\n")
+    (fs.directory / f"jobq-{left}" / "1" / "cgroup.events").write_text("populated 1\nfrozen 0\n")
     hold(made)
-    assert {name.split("/")[0] for name in fs.made} == {"jobq-left", "jobq-living", f"jobq-{WORKER}", "other"}
+    assert {name.split("/")[0] for name in fs.made} == {f"jobq-{left}", f"jobq-{alive}", f"jobq-{WORKER}", *others}
     living.close()
 
 
@@ -168,26 +180,84 @@ def test_what_a_leader_has_forked_before_it_was_moved_is_moved_too(fs, made):
     assert len(set(moved)) == 4
 
 
-class Adopted(Orphans):
-    def __init__(self, *pids):
-        self.listed = list(pids)
+@pytest.fixture
+def moving(fs):
+    """Those of a worker, which is moved itself."""
+    moving = Groups(moves=True)
+    yield moving
+    moving.close()
 
-    def pids(self):
-        return self.listed
+
+def live(fs, *pids):
+    """Have these live beside the worker until they are moved."""
+    (fs.directory / f"jobq-{WORKER}" / "worker" / "cgroup.procs").write_text("\n".join(map(str, pids)))
 
 
-def test_what_it_has_let_go_of_before_is_moved_if_it_carries_the_marker(fs, made, monkeypatch):
-    monkeypatch.setattr(groups.processes, "carries", lambda pid, *markers: pid != 103 and markers == (b"A=1",))
-    made.hold(WORKER, 100, (b"A=1",), Adopted(99, 101, 103))
-    assert [pid for _, pid in fs.moved] == [100, 101]
+def test_a_worker_is_moved_before_it_starts_anything(fs, moving):
+    moved = []
+    moving.start(WORKER, lambda: moved.extend(fs.moved) or Started(1 << 30))
+    assert moved == [(f"jobq-{WORKER}/worker", os.getpid())]
+    assert fs.moved[1:] == [(f"jobq-{WORKER}/1", 1 << 30)]
+
+
+def test_what_is_found_beside_the_worker_is_moved_unless_it_is_of_the_workers_session(fs, moving, monkeypatch):
+    sessions = {os.getpid(): os.getsid(0), 101: 101, 102: os.getsid(0), 103: 77, 104: 104}
+    found = lambda pid: processes.Process(pid, 1, sessions[pid], 1, pid == 104)  # noqa: E731
+    monkeypatch.setattr(processes, "process", found)
+    moving.release(hold(moving))
+    live(fs, os.getpid(), 101, 102, 103, 104)
+    fs.moved.clear()
+    hold(moving)
+    assert sorted(pid for _, pid in fs.moved[1:]) == [101, 103]
+
+
+def test_what_cannot_be_moved_keeps_nobody_else(fs, moving, monkeypatch):
+    monkeypatch.setattr(processes, "process", lambda pid: processes.Process(pid, 1, pid, 1, False))
+    moving.release(hold(moving))
+    live(fs, 101, 103)
+    write = fs.write
+
+    def refuse(directory, name, value):
+        if int(value) == 101:
+            raise PermissionError
+        write(directory, name, value)
+
+    monkeypatch.setattr(cgroup, "_write", refuse)
+    fs.moved.clear()
+    assert hold(moving) is not None
+    assert [pid for _, pid in fs.moved[1:]] == [103]
+
+
+def test_a_start_that_fails_keeps_its_group_for_the_next(fs, made):
+    def fail():
+        raise FileNotFoundError("no such program")
+
+    with pytest.raises(FileNotFoundError, match="no such program"):
+        made.start(WORKER, fail)
+    assert os.path.basename(hold(made).path) == "1"
+
+
+def test_where_nothing_can_be_found_out_for_want_of_room_it_is_tried_again(fs, made, monkeypatch):
+    def short():
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(groups.cgroupfs, "own", short)
+        assert hold(made) is None
+    assert hold(made) is not None
 
 
 @pytest.mark.parametrize(
     ("own", "target"),
     [
-        ("/c/jobq-outer/3", "/c"),
-        ("/c/jobq-outer/3/jobq-inner/1", "/c"),
+        (f"/c/jobq-{WORKER}/3", "/c"),
+        (f"/c/jobq-{WORKER}/worker", "/c"),
+        (f"/c/jobq-{WORKER}/3/jobq-{WORKER}/1", "/c"),
+        (f"/c/jobq-{WORKER}", "/c"),
         ("/c/job", None),
+        ("/c/jobq-worker.service", None),
+        ("/c/jobq-worker.service/3", None),
+        (f"/c/jobq-{WORKER}x/1", None),
         (None, None),
     ],
 )

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 
 import pytest
 
@@ -16,7 +17,7 @@ def test_one_that_is_free_is_used_again():
     done = threading.Semaphore(0)
 
     def work(wake):
-        seen.append((threading.get_ident(), wake))
+        seen.append(threading.get_ident())
         threads.free()
         done.release()
 
@@ -25,6 +26,23 @@ def test_one_that_is_free_is_used_again():
         assert done.acquire(timeout=WITHIN)
     threads.close(WITHIN)
     assert len(set(seen)) == 1
+
+
+def test_an_idle_thread_holds_no_descriptor():
+    threads = Threads("test", print)
+    before = os.listdir("/proc/self/fd")
+    barrier = threading.Barrier(5)
+    over = threading.Semaphore(0)
+    for _ in range(4):
+        threads.hand(lambda wake: barrier.wait(WITHIN), over.release)
+    barrier.wait(WITHIN)
+    for _ in range(4):
+        assert over.acquire(timeout=WITHIN)
+    deadline = time.monotonic() + WITHIN
+    while os.listdir("/proc/self/fd") != before:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    threads.close(WITHIN)
 
 
 def test_work_never_waits_for_other_work():

@@ -248,3 +248,13 @@ def is_alone(job, context):
 
 def sleeps_with(job, context):
     time.sleep(1000)
+
+
+def shares_memory(job, context):
+    """The pid of this process; leaves Python's resource tracker running."""
+    from multiprocessing import shared_memory
+
+    shared = shared_memory.SharedMemory(create=True, size=16)
+    shared.close()
+    shared.unlink()
+    return os.getpid()
