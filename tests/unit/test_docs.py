@@ -1,4 +1,8 @@
-"""The documentation tells of everything there is, and of nothing else: commands, settings, hooks, exit codes, events."""
+"""The pages as they are written: the README and its tables, what the built pages cannot show, blocks, links.
+
+What is made from the code (commands, settings, hooks, exit codes) is looked for in the built pages, by
+`tests/integration/test_docs.py`.
+"""
 
 import ast
 import inspect
@@ -8,30 +12,27 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-import click
 import pytest
 
 import jobq_log
-from jobq import errors, hookspecs
-from jobq.cli import root
-from jobq.cli.base import GLOBAL_OPTIONS
+from jobq import hookspecs
 from jobq.events import EventKind
 from jobq.job import Job, State
 from jobq.options import KERNEL_OPTIONS
 from jobq.settings import shown
 
 ROOT = Path(__file__).parents[2]
-PAGES = (
-    "README.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+DOCS = tuple(
+    str(path.relative_to(ROOT))
+    for path in sorted((ROOT / "docs").rglob("*.md"))
+    if not any(part.startswith("_") for part in path.relative_to(ROOT).parts)
 )
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", *DOCS)
 OPTIONS = (*KERNEL_OPTIONS, *jobq_log.jobq_options())
+HOOKS = {name: value for name, value in vars(hookspecs).items() if name.startswith("jobq_")}
 BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-SELECTION = {"states", "queues", "tags", "handlers", "match", "since", "before"}
-GLOBAL = {option.name for option in GLOBAL_OPTIONS()}
+TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @cache
@@ -56,29 +57,8 @@ def blocks(name, *languages):
 
 def rows(text):
     """The cells of the rows of tables, without heads."""
-    lines = [line for line in text.splitlines() if line.startswith("| `") or re.match(r"\| \d", line)]
+    lines = [line for line in text.splitlines() if line.startswith("| `")]
     return [[cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
-
-
-def commands(group=root, path=()):
-    ctx = click.Context(group)
-    for name in group.commands if path else [name for name in group.list_commands(ctx) if name != "help"]:
-        found = group.get_command(ctx, name)
-        if isinstance(found, click.Group):
-            yield from commands(found, (*path, name))
-        else:
-            yield " ".join((*path, name)), found
-
-
-COMMANDS = dict(commands())
-
-
-def own_options(command):
-    return [
-        option
-        for option in command.params
-        if isinstance(option, click.Option) and not option.hidden and option.name not in GLOBAL
-    ]
 
 
 @pytest.mark.parametrize(
@@ -95,88 +75,51 @@ def test_the_first_code_block_of_a_section_is_one_line(heading, line):
 
 
 def test_the_readme_is_short():
-    assert len(page("README.md").splitlines()) <= 360
+    assert len(page("README.md").splitlines()) <= 365
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_stands_in_the_reference(name):
-    heading = re.search(rf"^#### `jobq {name}(?= |`).*$", page("docs/reference.md"), re.MULTILINE)
-    assert heading, f"docs/reference.md has no heading for jobq {name}"
-    text = section("docs/reference.md", heading[0])
-    options = own_options(COMMANDS[name])
-    if {option.name for option in options} >= SELECTION:
-        assert "[selection](#selections)" in text
-        options = [option for option in options if option.name not in SELECTION]
-    told = {word for cells in rows(text) for word in re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", cells[0])}
-    assert told == {word for option in options for word in (*option.opts, *option.secondary_opts)}
-
-
-def test_no_other_command_stands_in_the_reference():
-    told = re.findall(r"^#### `jobq ([a-z]+(?: [a-z]+)?)\b", page("docs/reference.md"), re.MULTILINE)
-    assert sorted(told) == sorted(COMMANDS)
-
-
-def test_the_options_of_every_command_and_of_selections_stand_in_the_reference():
-    everywhere = section("docs/reference.md", "### Options of every command")
-    assert all(
-        f"`{option.opts[0]} " in everywhere or f"`{option.opts[0]}`" in everywhere for option in GLOBAL_OPTIONS()
-    )
-    chosen = section("docs/reference.md", "### Selections")
-    options = [option for option in own_options(COMMANDS["list"]) if option.name in SELECTION]
-    assert len(options) == len(SELECTION)
-    assert all(word in chosen for option in options for word in option.opts)
-
-
-@pytest.mark.parametrize("name", ["README.md", "docs/reference.md"])
-def test_every_setting_stands_in_the_tables_with_its_default(name):
-    told = {cells[0].strip("`"): cells for cells in rows(section(name, "## Settings"))}
+def test_every_setting_stands_in_the_readme_with_its_default():
+    told = {cells[0].strip("`"): cells for cells in rows(section("README.md", "## Settings"))}
     assert list(told) == [option.name for option in OPTIONS]
     for option in OPTIONS:
-        default = told[option.name][1 if name == "README.md" else 2].strip("`")
         if option.name != "capture-env":
-            assert default == ("none" if option.default is None else shown(option.default)), option.name
+            default = "none" if option.default is None else shown(option.default)
+            assert told[option.name][1].strip("`") == default, option.name
         assert ("live" in told[option.name]) is option.live, option.name
-        assert all(f"`{alias}`" in told[option.name][-1] for alias in option.aliases)
-        assert all(f"`{choice}`" in told[option.name][-1] for choice in option.choices), option.name
-    if name == "docs/reference.md":
-        assert [cells[1] for cells in told.values()] == [option.kind for option in OPTIONS]
-
-
-def test_every_exit_code_stands_in_the_reference():
-    told = {int(code) for cells in rows(section("docs/reference.md", "## Exit codes")) for code in cells[0].split(",")}
-    raised = {
-        value.exit_code
-        for value in vars(errors).values()
-        if isinstance(value, type) and issubclass(value, errors.JobqError)
-    }
-    assert told == {0, 74, 130, 143} | raised
-
-
-def test_every_hook_stands_in_the_docs_with_its_exact_arguments():
-    told = re.findall(r"^### `(jobq_\w+\(.*)`$", page("docs/plugins.md"), re.MULTILINE)
-    hooks = [value for name, value in vars(hookspecs).items() if name.startswith("jobq_")]
-    written = [f"{hook.__name__}{str(inspect.signature(hook)).replace(chr(39), '')}" for hook in hooks]
-    assert sorted(told) == sorted(written)
-
-
-def test_every_kind_of_event_stands_in_the_docs():
-    told = [
-        cells[0].strip("`")
-        for cells in rows(section("docs/plugins.md", "### `jobq_notify(event: Event, settings: Settings) -> None`"))
-    ]
-    assert told == [str(kind) for kind in EventKind]
-    assert " ".join(told) in " ".join(page("docs/reference.md").split())
+        assert all(f"`{word}`" in told[option.name][-1] for word in (*option.aliases, *option.choices)), option.name
 
 
 def test_every_field_and_state_of_a_job_stands_in_the_reference():
     told = [
         name
-        for cells in rows(section("docs/reference.md", "## The job record"))
+        for cells in rows(section("docs/reference/jobs.md", "## The job record"))
         for name in re.findall(r"`(\w+)`", cells[0])
     ]
     assert sorted(told) == sorted(Job(id="a", command="b").full_record())
-    words = set(re.findall(r"\w+", section("docs/reference.md", "## States")))
+    words = set(re.findall(r"\w+", section("docs/reference/jobs.md", "## States")))
     assert {str(state) for state in State} <= words
+
+
+def test_every_kind_of_event_has_its_place_in_the_life_of_a_job():
+    words = set(re.findall(r"`(\w+)`", page("docs/life-of-a-job.md"))) | {"lost"}
+    assert {str(kind) for kind in EventKind} <= words
+    assert "jobq_notify           lost, " in page("docs/life-of-a-job.md")
+
+
+def test_every_hook_has_a_purpose_on_the_page_of_plugins():
+    told = re.findall(r"^\| [^|`]+(?:`meta`[^|]+)?\| `(jobq_\w+)`", page("docs/plugins.md"), re.MULTILINE)
+    assert sorted(told) == sorted(HOOKS)
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_every_hook_is_tested_with_all_of_its_arguments(name):
+    wanted = list(inspect.signature(HOOKS[name]).parameters)
+    written = [
+        [argument.partition(":")[0].strip() for argument in arguments.split(",") if argument.strip() != "self"]
+        for path in (ROOT / "tests").rglob("*.py")
+        for arguments in re.findall(rf"def {name}\(([^)]*)\)", path.read_text(encoding="utf-8"))
+    ]
+    assert wanted in [list(filter(None, arguments)) for arguments in written]
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -200,6 +143,35 @@ def test_links_lead_somewhere(name):
             assert anchor in {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}, link
 
 
-def test_every_page_is_found_from_the_readme():
-    linked = {link.partition("#")[0] for link in LINK.findall(page("README.md"))}
-    assert {name for name in PAGES if name != "README.md"} <= linked
+@pytest.mark.parametrize("name", DOCS)
+def test_what_is_included_is_there(name):
+    for path, options in re.findall(
+        r"^```\{(?:literal)?include\} (\S+)\n(.*?)```$", page(name), re.MULTILINE | re.DOTALL
+    ):
+        source = ((ROOT / name).parent / path).read_text(encoding="utf-8")
+        place = ast.parse(source) if path.endswith(".py") else None
+        (words,) = re.findall(r":pyobject: ([\w.]+)", options) or [""]
+        for word in filter(None, words.split(".")):
+            places = {each.name: each for each in place.body if hasattr(each, "name")}
+            assert word in places, f"{path} has no {words}"
+            place = places[word]
+        for text in re.findall(r':(?:start|end)-(?:at|after): "(.*)"', options):
+            assert text in source, f"{path} has no {text!r}"
+
+
+def test_every_page_is_found_from_the_index():
+    found, new = set(), {"docs/index.md"}
+    while new:
+        name = new.pop()
+        found.add(name)
+        for content in TOCTREE.findall(page(name)):
+            entries = [line for line in content.splitlines() if line and not line.startswith(":")]
+            new |= {f"docs/{entry}.md" for entry in entries} - found
+    assert found == set(DOCS)
+
+
+def test_every_page_of_the_index_is_linked_for_whoever_reads_plain_markdown():
+    for name in ("docs/index.md", "docs/reference.md"):
+        linked = {link.partition("#")[0] for link in LINK.findall(page(name))}
+        for content in TOCTREE.findall(page(name)):
+            assert {f"{line}.md" for line in content.splitlines() if line and not line.startswith(":")} <= linked

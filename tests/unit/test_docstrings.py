@@ -1,6 +1,7 @@
-"""Every public class and function says what it is for, and which of jobq's errors it raises."""
+"""Every public class and function says what it is for, in which units, and what it raises; and all of that is there."""
 
 import ast
+import builtins
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,6 +84,15 @@ def public_definitions():
 
 
 DEFINED = list(public_definitions())
+FUNCTIONS = [each for each in DEFINED if isinstance(each.values[1], DEFINITIONS)]
+CLASSES_DEFINED = [each for each in DEFINED if isinstance(each.values[1], ast.ClassDef)]
+DURATION = re.compile(r"(?:\w+_)?(?:timeout|delay|wait|pause|grace|interval|within|age|after|before)")
+SIZE = re.compile(r"(?:\w+_)?size|\w+_limit")
+PYTHON_ERRORS = {
+    name
+    for name, value in vars(builtins).items()
+    if isinstance(value, type) and issubclass(value, Exception) and value is not NotImplementedError
+}
 
 
 def is_command(node):
@@ -91,8 +101,44 @@ def is_command(node):
     return any(name_of(call) in ("command", "group") for call in calls)
 
 
-def raised(node):
-    """The errors of jobq that a function's own body raises."""
+def parameters(node):
+    """The names of a function's parameters."""
+    given = node.args
+    named = (*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg)))
+    return {each.arg: "" if each.annotation is None else ast.unparse(each.annotation) for each in named}
+
+
+def fields_of(node):
+    """The annotated names in the body of a class."""
+    annotated = (each for each in node.body if isinstance(each, ast.AnnAssign))
+    return {each.target.id: ast.unparse(each.annotation) for each in annotated}
+
+
+def attributes(node):
+    """The names that instances of a class have by its own doing."""
+    stored = (each for each in ast.walk(node) if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store))
+    methods = {each.name for each in node.body if isinstance(each, DEFINITIONS)}
+    return fields_of(node).keys() | methods | {each.attr for each in stored if name_of(each.value) == "self"}
+
+
+def listed(doc):
+    """What a docstring has under each of its headings: `{"Args": {name: text}}`."""
+    found, heading, names = {}, "", []
+    for line in doc.splitlines():
+        if re.match(r"\S", line):
+            heading = line[:-1] if re.fullmatch(r"[A-Z]\w+:", line) else ""
+            names = []
+            found.update({heading: {}} if heading else {})
+        elif heading and (entry := re.match(r" {4}([*\w.]+(?:, [*\w.]+)*): (.*)", line)):
+            names = [name.lstrip("*") for name in entry[1].split(", ")]
+            found[heading].update(dict.fromkeys(names, entry[2]))
+        elif heading:
+            found[heading].update({name: f"{found[heading][name]} {line.strip()}" for name in names})
+    return found
+
+
+def raised(node, known=ERRORS):
+    """The errors of jobq, or those of `known`, that a function's own body raises."""
     pending, found = list(node.body), set()
     while pending:
         each = pending.pop()
@@ -100,7 +146,7 @@ def raised(node):
             continue
         if isinstance(each, ast.Raise) and each.exc is not None:
             name = name_of(each.exc.func if isinstance(each.exc, ast.Call) else each.exc)
-            found |= {name} & set(ERRORS)
+            found |= {name} & set(known)
         pending += ast.iter_child_nodes(each)
     return found
 
@@ -128,7 +174,7 @@ def test_it_says_more_than_its_name(owner, node):
     assert words - name - FILLER, f"{node.name} has no docstring that says more than its name"
 
 
-@pytest.mark.parametrize(("owner", "node"), [each for each in DEFINED if isinstance(each.values[1], DEFINITIONS)])
+@pytest.mark.parametrize(("owner", "node"), FUNCTIONS)
 def test_it_says_which_errors_it_raises(owner, node):
     if is_command(node):
         return
@@ -147,10 +193,74 @@ def test_it_says_which_errors_it_raises(owner, node):
         assert told or in_general, f"{node.name} raises {error} and does not say so under `Raises:`"
 
 
+@pytest.mark.parametrize(("owner", "node"), FUNCTIONS)
+def test_it_says_which_errors_of_python_it_raises(owner, node):
+    if is_command(node):
+        return
+    docs = (doc_of(node), inherited(owner, node.name)[0], CLASSES[owner].doc if node.name == "__init__" else "")
+    assert raised(node, PYTHON_ERRORS) <= set(re.findall(r"\w+", " ".join(doc.partition("Raises:")[2] for doc in docs)))
+
+
+@pytest.mark.parametrize(("owner", "node"), DEFINED)
+def test_its_first_paragraph_is_a_sentence(owner, node):
+    doc = doc_of(node)
+    assert not doc or doc.partition("\n\n")[0].endswith((".", ":"))
+
+
+@pytest.mark.parametrize(("owner", "node"), DEFINED)
+def test_what_it_lists_is_there(owner, node):
+    found = listed(doc_of(node))
+    assert found.keys() <= {"Args", "Attributes", "Raises", "Returns"}
+    if isinstance(node, ast.ClassDef):
+        making = [each for each in node.body if isinstance(each, DEFINITIONS) and each.name == "__init__"]
+        given = set().union(*(parameters(each) for each in making)) or fields_of(node).keys()
+        assert found.get("Attributes", {}).keys() <= attributes(node)
+    else:
+        given = parameters(node).keys()
+    assert found.get("Args", {}).keys() <= given
+    known = {*ERRORS, *CLASSES, *vars(builtins)}
+    assert {name for name in found.get("Raises", {}) if "." not in name} <= known
+
+
+@pytest.mark.parametrize(("owner", "node"), CLASSES_DEFINED)
+def test_of_the_fields_it_lists_all_or_none(owner, node):
+    told = listed(doc_of(node)).get("Attributes")
+    if told is not None:
+        elsewhere = set().union(*(listed(base.doc).get("Attributes", {}) for base in ancestors(node.name)))
+        assert {name for name in fields_of(node) if is_public(name)} <= told.keys() | elsewhere
+
+
+@pytest.mark.parametrize(("owner", "node"), FUNCTIONS)
+def test_a_number_has_a_unit(owner, node):
+    if any(name_of(getattr(each, "func", each)) == "rule" for each in node.decorator_list):
+        return  # a step of a test
+    told = f"{doc_of(node)}\n{inherited(owner, node.name)[0]}\n{CLASSES[owner].doc if owner else ''}"
+    for name, annotation in parameters(node).items():
+        if DURATION.fullmatch(name) and re.fullmatch(r"(timedelta \| )?float( \| None)?", annotation):
+            assert "second" in told, f"the unit of {name}"
+        if SIZE.fullmatch(name) and "int" in annotation:
+            assert re.search("byte|character", told), f"the unit of {name}"
+    if node.returns is not None and re.fullmatch(r"float( \| None)?", ast.unparse(node.returns)):
+        assert re.search(r"[Ss]econd|0 to 1|\[0, 1\)|number", told), "the unit of what it returns"
+
+
+@pytest.mark.parametrize(("owner", "node"), CLASSES_DEFINED)
+def test_a_field_that_is_a_number_has_a_unit(owner, node):
+    told = listed(doc_of(node)).get("Attributes", {})
+    for name, annotation in fields_of(node).items():
+        if "float" in annotation and is_public(name) and not name.endswith(("_ms", "seconds")):
+            assert re.search("second|unit", told.get(name, "")), f"the unit of {name}"
+
+
 def test_there_is_something_to_check():
     names = {each.id for each in DEFINED}
     assert {"jobq/store.py:Store", "jobq/store.py:Store.claim", "jobq/times.py:parse_at"} <= names
-    assert any(raised(each.values[1]) for each in DEFINED if isinstance(each.values[1], DEFINITIONS))
+    assert any(raised(each.values[1]) for each in FUNCTIONS)
+    assert any(raised(each.values[1], PYTHON_ERRORS) for each in FUNCTIONS)
+    assert any(DURATION.fullmatch(name) for each in FUNCTIONS for name in parameters(each.values[1]))
+    assert listed("It.\n\nArgs:\n    a, b: one\n        more.\n    c: two.") == {
+        "Args": {"a": "one more.", "b": "one more.", "c": "two."}
+    }
     assert not says("It raises InvalidInput.", "InvalidInput")
     assert not says("Raises:\n    KeyError: it is none.", "InvalidInput")
     assert says("Raises:\n    StoreError: any.", "StoreUnavailable")
