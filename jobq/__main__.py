@@ -4,7 +4,11 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """Run the command line with this process's arguments, and exit with its code."""
+    """Run the command line with this process's arguments, and exit with its code.
+
+    Raises:
+        SystemExit: always.
+    """
     try:
         from jobq.cli import main as run
     except KeyboardInterrupt:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jobq.clock import Clock, SystemClock
-from jobq.errors import InvalidInput, JobqError, NotSupported, PluginError, StoreUnavailable
+from jobq.errors import InvalidInput, NotSupported, PluginError, StoreUnavailable
 from jobq.home import locate
 from jobq.notify import Notifications
 from jobq.options import KERNEL_OPTIONS
@@ -56,6 +56,7 @@ class App:
         environ: the environment.
         clock: the time.
         warn: hears of trouble that is no error.
+        debug: whether it also hears the traceback of a plugin that fails.
         store, executor: to be used instead of those that the settings choose.
 
     Raises:
@@ -72,6 +73,7 @@ class App:
         environ: Mapping[str, str] = os.environ,
         clock: Clock | None = None,
         warn: Callable[[str], None] = _warn,
+        debug: bool = False,
         store: Store | None = None,
         executor: Executor | None = None,
     ) -> None:
@@ -80,6 +82,7 @@ class App:
         self.home = locate(home, environ, _here())
         self.clock = clock or SystemClock()
         self.warn = warn
+        self._debug = debug
         self._flags = dict(flags or {})
         self._asked = tuple(plugins)
         self._environ = environ
@@ -96,18 +99,31 @@ class App:
         Raises:
             PluginError: one that was asked for cannot be loaded, or with `plugins.strict` any.
         """
-        # What is blocked must be known before any plugin is, so this one setting is read with the kernel's table alone.
-        kernel = Settings(KERNEL_OPTIONS, self._read_config, environ=self._environ, flags=self._kernel_flags())
+        # Strictness is not for what once was: a remembered plugin may fail today, and only when it is used.
+        strict = self._kernel_settings["plugins.strict"]
+        plugins = self.find_plugins(self.warn, afresh=strict)
+        plugins.require_asked()
+        reports = plugins.reports(full=self._debug)
+        if strict and reports:
+            raise PluginError(
+                "\n".join([*reports, "plugins.strict is set: nothing is done while a plugin cannot be used"])
+            )
+        for report in reports:
+            self.warn(report)
+        return plugins
+
+    def find_plugins(self, warn: Callable[[str], None], *, afresh: bool = False) -> Plugins:
+        """The plugins in whatever state: nothing is required of them.
+
+        Args:
+            warn: hears of one that takes long, or fails only when it is used.
+            afresh: look at each one again, whatever is remembered of it.
+        """
+        kernel = self._kernel_settings
         blocked = [*kernel["plugins.block"], *(name[3:] for name in self._asked if name.startswith("no:"))]
         asked = [name for name in self._asked if not name.startswith("no:")]
         cache = PluginCache(self.home.path) if self._home_exists else None
-        plugins = Plugins(cache=cache, blocked=blocked, asked=asked, warn=self.warn)
-        plugins.require_asked()
-        for problem in plugins.problems:
-            if kernel["plugins.strict"]:
-                raise PluginError(problem)
-            self.warn(problem)
-        return plugins
+        return Plugins(cache=cache, blocked=blocked, asked=asked, warn=warn, afresh=afresh)
 
     @cached_property
     def settings(self) -> Settings:
@@ -208,7 +224,9 @@ class App:
         from jobq.backoff import guarded
 
         name = self.settings["backoff"]
-        return guarded(self._made("backoff", name), name, self.settings, random, self.warn)
+        made = self._made("backoff", name)
+        title = f"{name} of plugin {self.plugins.offering('backoff', name).title}"
+        return guarded(made, title, self.settings, random, self.warn)
 
     def create_home(self) -> None:
         """Make the home if it is not there: before the first write."""
@@ -235,12 +253,7 @@ class App:
     def _made(self, kind: str, name: str, url: str = "") -> Any:
         provider = self.plugins.provider(kind, name)
         context = self._context(self.handlers, self.wrapping) if kind == "executor" else self._context({}, url=url)
-        try:
-            return provider.make(self.settings, context)
-        except JobqError:
-            raise
-        except (Exception, SystemExit) as error:  # the plugin's fault, not one in jobq
-            raise PluginError(f"the {kind} {name!r} cannot be made: {type(error).__name__}: {error}") from error
+        return provider.make(self.settings, context)
 
     def _context(self, handlers: Mapping[str, Handler], wrapping: Wrapping | None = None, url: str = "") -> Context:
         return Context(
@@ -252,6 +265,11 @@ class App:
             asked=self._asked,
             wrapping=wrapping,
         )
+
+    @cached_property
+    def _kernel_settings(self) -> Settings:
+        """Those that must be known before any plugin is, read with the kernel's table alone."""
+        return Settings(KERNEL_OPTIONS, self._read_config, environ=self._environ, flags=self._kernel_flags())
 
     def _kernel_flags(self) -> dict[str, str]:
         own = {name for option in KERNEL_OPTIONS for name in (option.name, *option.aliases)}

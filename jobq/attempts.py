@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jobq.executor import Attempt, Kind, Outcome
 from jobq.members import RunningJob
 from jobq.output import Capture
-from jobq.store import ALONE_LOSSES
+from jobq.store import runs_alone
 from jobq.strictjson import MAX_DEPTH, is_too_deep
 from jobq.times import MAX_DURATION
 
@@ -106,7 +106,7 @@ class Attempts:
     @property
     def alone(self) -> bool:
         """Whether one is under way that must have its worker to itself."""
-        return any(item.claim.job.losses >= ALONE_LOSSES for item in self._holders.values())
+        return any(runs_alone(item.claim.job) for item in self._holders.values())
 
     @property
     def lowest_ahead(self) -> int | None:

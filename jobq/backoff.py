@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from jobq.errors import described
 from jobq.times import MAX_DURATION
 
 if TYPE_CHECKING:
@@ -69,10 +70,13 @@ def guarded(
             wait: object = backoff.delay(attempt=attempt, outcome=outcome, random=random)
             if wait is None or (isinstance(wait, timedelta) and timedelta() <= wait <= MAX_DURATION):
                 return wait
-            problem = f"answered {wait!r}"
-        except Exception as error:
-            problem = f"failed: {type(error).__name__}: {error}"
-        warn(f"backoff {name} {problem}; the default formula is used instead")
+            answer = repr(wait)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # one that exits must not take the worker along
+            warn(f"backoff {name} failed: {described(error)}; the default formula is used instead")
+        else:
+            warn(f"backoff {name} answered {answer}; the default formula is used instead")
         return by_settings(settings, attempt=attempt, random=random)
 
     return delay

@@ -180,3 +180,10 @@ def described(error: BaseException) -> str:
     except Exception:  # its own text fails too
         text = ""
     return f"{type(error).__name__}: {text}".rstrip(": ")
+
+
+def traceback_of(error: BaseException) -> str:
+    """Where an error was raised, and its causes, in as many lines as that takes."""
+    import traceback
+
+    return "".join(traceback.format_exception(error)).rstrip()

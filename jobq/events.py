@@ -18,16 +18,27 @@ class EventKind(StrEnum):
     """What happened to a job."""
 
     ENQUEUED = "enqueued"
+    """A job was stored."""
     STARTED = "started"
+    """A worker claimed it; one that was sent ahead began."""
     COMPLETED = "completed"
+    """An attempt succeeded."""
     FAILED = "failed"
+    """An attempt failed, and another one is due."""
     DEAD = "dead"
+    """It has no attempts left, or was lost too often."""
     CANCELLED = "cancelled"
+    """It was cancelled."""
     LOST = "lost"
+    """Its worker was gone; it is pending again."""
     RETRIED = "retried"
+    """A person made it pending again."""
     RELEASED = "released"
+    """It was handed back unfinished, uncounted."""
     DELETED = "deleted"
+    """It was deleted; `job` is as it was before."""
     DISCARDED = "discarded"
+    """A late outcome was refused; `job` is as it was claimed."""
 
 
 @dataclass(frozen=True, slots=True)

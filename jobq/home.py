@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 LOCAL_NAME = ".jobq"
 _TOKEN = "token"  # noqa: S105 - the name of a file
 _TOKEN_BYTES = 16
-_OURS = frozenset({"config.toml", "queue", "output", "workers", "cache", "trusted", _TOKEN, ".gitignore"})
+_MARK = "workers"
+"""Made with the home, which is known by it from then on, whatever a store puts beside it."""
+_OURS = frozenset({"config.toml", "queue", "output", _MARK, "cache", "trusted", _TOKEN, ".gitignore"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class Home:
             check_parents(self.path)
             make_parents(self.path)
             private_directory(self.path)
+            private_directory(self.path / _MARK)
 
 
 def locate(asked: str | None, environ: Mapping[str, str], directory: str) -> Home:

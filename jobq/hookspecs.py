@@ -51,12 +51,22 @@ def jobq_backoffs() -> Iterable[Provider[Backoff]]:  # type: ignore[empty-body]
 
 @hookspec
 def jobq_options() -> Iterable[Option]:  # type: ignore[empty-body]
-    """Settings of this plugin, named `TABLE.key` with a table of its own."""
+    """Settings of this plugin, named `TABLE.key` with a table of its own.
+
+    `patience.wait` is `wait` under `[patience]` in config.toml, `JOBQ_PATIENCE_WAIT` in the environment, and
+    `settings["patience.wait"]` for the plugin, which looks a `live` one up each time. The settings of a blocked plugin
+    stay valid.
+    """
 
 
 @hookspec
 def jobq_commands() -> Iterable[click.Command]:  # type: ignore[empty-body]
-    """Commands to add to `jobq`. A core command cannot be replaced."""
+    """Commands to add to `jobq`. A core command cannot be replaced: a plugin that tries is refused.
+
+    `click.pass_obj` gives a command an object whose `queue` is the `jobq.Queue` of the home and store that stood before
+    it on the command line, and whose `note(text)` talks on stderr unless `--quiet`. A `jobq.JobqError` that it raises
+    is told in one sentence, and its exit code is used.
+    """
 
 
 @hookspec
@@ -64,7 +74,8 @@ def jobq_notify(event: Event, settings: Settings) -> None:
     """Hear of one change after it has become durable.
 
     Called one event after the other, in the order of the changes that this process made; in a worker, in a thread of
-    its own behind a queue of 10,000 events. Delivery is at most once. An implementation that raises is reported and
+    its own behind a queue of 10,000 events. A command waits at most 2 seconds for notifiers at its end. Delivery is at
+    most once: do not build a ledger on it. An implementation that raises is reported and
     called again for the next event; one that takes over 5 seconds is reported and no longer called. A plugin with
     options that `activate` it is told of nothing while none of them has a value. Files of its own belong below
     `settings.home`.

@@ -25,14 +25,20 @@ EPOCH = datetime.fromisoformat("1970-01-01T00:00:00Z")
 
 
 class State(StrEnum):
-    """Where a job is in its life; docs/reference.md has the table of transitions."""
+    """Where a job is in its life; docs/reference/jobs.md has the table of transitions."""
 
     PENDING = "pending"
+    """It waits for a worker, from `run_at` on."""
     PROCESSING = "processing"
+    """A worker has it."""
     COMPLETED = "completed"
+    """An attempt succeeded."""
     FAILED = "failed"
+    """The latest attempt failed; the next one is due at `run_at`."""
     DEAD = "dead"
+    """No further attempt is made until a person retries it."""
     CANCELLED = "cancelled"
+    """A person did not want it any more."""
 
 
 WAITING = frozenset({State.PENDING, State.FAILED})
@@ -99,7 +105,7 @@ class Run:
 class Job:
     """One unit of work: a command or a handler with a payload. Times are aware UTC, durations timedeltas.
 
-    See docs/reference.md, "The job record", for what each field means. `worker` is the id of the worker that runs the
+    See docs/reference/jobs.md for what each field means. `worker` is the id of the worker that runs the
     job, None while nobody does. `extra` holds fields that a newer jobq wrote.
     """
 

@@ -1,7 +1,7 @@
 """How a job changes: every transition, computed from (job, what happened, now) and nothing else.
 
 Each function answers with a `Change`, or None where the job is already so. No plugin decides a transition; a backoff
-only says how long to wait, or to give up. docs/reference.md has the table.
+only says how long to wait, or to give up. docs/reference/jobs.md has the table.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jobq.errors import described
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -44,7 +46,7 @@ class Notifications:
         self._events: deque[Event] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._calling: tuple[Notifier, float] | None = None
+        self._calling: tuple[Notifier, float, Event, Sequence[Notifier]] | None = None
         self._dropped = 0
         self._closing = False
 
@@ -77,54 +79,52 @@ class Notifications:
         if thread is not None:
             thread.join(CLOSE_SECONDS)
             with self._changed:
-                left = len(self._events) + (self._calling is not None)
+                busy = self._calling[0] if self._calling is not None else None
+                left = len(self._events) + (busy is not None)
             if thread.is_alive() and left:
-                self._tell(f"{left} events were not delivered to notifiers in time")
+                whose = f"{busy.name} was still busy" if busy is not None else "notifiers were behind"
+                self._tell(f"{whose} at the end: {left} event{'s' if left > 1 else ''} not delivered in time")
 
     def _tell(self, message: str) -> None:
         """Warn; a listener that cannot be told must cost neither events nor the one who sent them."""
         with contextlib.suppress(Exception):
             self._warn(message)
 
-    def _start(self) -> None:
-        self._thread = threading.Thread(target=self._deliver, name="jobq-notify", daemon=True)
+    def _start(self, event: Event | None = None, todo: Sequence[Notifier] = ()) -> None:
+        self._thread = threading.Thread(target=self._deliver, args=(event, todo), name="jobq-notify", daemon=True)
         self._thread.start()
 
     def _abandon_if_slow(self) -> None:
         """Give up on a notifier that does not return, and on the thread it holds; another one takes over."""
         if self._calling is None or time.monotonic() - self._calling[1] < SLOW_SECONDS:
             return
-        slow, self._calling = self._calling[0], None
+        slow, _, event, others = self._calling
+        self._calling = None
         self._notifiers.remove(slow)
         self._tell(f"{slow.name} took over {SLOW_SECONDS:g} s for an event and is no longer told")
-        self._start()
+        self._start(event, others)
 
-    def _deliver(self) -> None:
+    def _deliver(self, event: Event | None, todo: Sequence[Notifier]) -> None:
+        """Tell `todo` of the event, then everybody of those in the queue, until all are told and it is closed."""
         me = threading.current_thread()
         while True:
-            with self._changed:
-                while not self._events and not self._closing:
-                    self._dropped = 0  # only once all is delivered: it is one trouble, told once
-                    self._changed.wait()
-                if not self._events:
-                    return
-                event = self._events.popleft()
-                todo = list(self._notifiers)
-            for notifier in todo:
+            if event is None:
                 with self._changed:
-                    self._calling = (notifier, time.monotonic())
+                    while not self._events and not self._closing:
+                        self._dropped = 0  # only once all is delivered: it is one trouble, told once
+                        self._changed.wait()
+                    if not self._events:
+                        return
+                    event, todo = self._events.popleft(), list(self._notifiers)
+            for number, notifier in enumerate(todo, 1):
+                with self._changed:
+                    self._calling = (notifier, time.monotonic(), event, todo[number:])
                 try:
                     notifier.call(event, self._settings)
                 except BaseException as error:  # no signal is raised in this thread: all of it is the notifier's
-                    self._tell(f"{notifier.name} failed on {event.kind.value}: {_described(error)}")
+                    self._tell(f"{notifier.name} failed on {event.kind.value}: {described(error)}")
                 with self._changed:
                     if self._thread is not me:
                         return
                     self._calling = None
-
-
-def _described(error: BaseException) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:  # its own text fails too
-        return type(error).__name__
+            event = None

@@ -26,9 +26,10 @@ from jobq.providers import Option
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_FORMAT = 1
+_FORMAT = 2
 _SETTLED_SECONDS = 2.0
 _METADATA = (".dist-info", ".egg-info")
+_REMEMBERED = tuple(name for name in Plugin.__slots__ if name != "fault")
 
 
 class PluginCache:
@@ -54,6 +55,8 @@ class PluginCache:
 
     def save(self, scan: Scan) -> None:
         """Remember a scan, if what it depends on has settled. A home that cannot be written to costs only time."""
+        if not all(plugin.target for plugin in scan.plugins):  # mending it need not change a directory
+            return
         directories = {path: _modified(path) for path in sys.path}
         files = {plugin.origin: _modified(plugin.origin) for plugin in scan.plugins if plugin.origin}
         newest = max([stamp for stamp in (*directories.values(), *files.values()) if stamp is not None], default=0)
@@ -99,7 +102,7 @@ def _holds_distributions(path: str) -> bool:
 
 
 def _plugin_record(plugin: Plugin) -> dict[str, Any]:
-    record = {name: getattr(plugin, name) for name in Plugin.__slots__}
+    record = {name: getattr(plugin, name) for name in _REMEMBERED}
     record["options"] = [_option_record(option) for option in plugin.options]
     return record
 
@@ -112,7 +115,8 @@ def _option_record(option: Option) -> dict[str, Any]:
 
 
 def _plugin(**record: Any) -> Plugin:
-    record["hooks"] = tuple(record["hooks"])
+    for name in ("hooks", "remarks"):
+        record[name] = tuple(record[name])
     record["offers"] = {kind: tuple(names) for kind, names in record["offers"].items()}
     record["options"] = tuple(_option(**option) for option in record["options"])
     return Plugin(**record)

@@ -1,4 +1,4 @@
-"""Finds, checks and loads plugins: the one module that touches pluggy.
+"""The plugins of a process: which there are, which of them work, and what is used of each.
 
 A plugin that cannot be loaded breaks only itself: it is reported, and only asking for it, or for what it offers,
 fails. What a scan found is remembered in the home (`jobq.plugincache`), so that a command imports only what it needs.
@@ -7,21 +7,22 @@ fails. What a scan found is remembered in the home (`jobq.plugincache`), so that
 from __future__ import annotations
 
 import sys
-import time
-import warnings
 from collections import Counter
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import pluggy
-
-from jobq.errors import PluginError
+from jobq.errors import JobqError, PluginError, described, traceback_of
 from jobq.notify import Notifier
-from jobq.pluginscan import Plugin, Scan, check_record, import_plugin, is_file, plugin_of_file, scan_installed, told
+from jobq.pluginchecks import refuse_clashes
+from jobq.pluginimport import told, watched
+from jobq.pluginloader import Loader, hookimpl
+from jobq.pluginscan import Plugin, Scan, is_file, plugin_of_file, scan_installed
 from jobq.providers import Provider
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     import click
 
@@ -31,9 +32,7 @@ if TYPE_CHECKING:
     from jobq.settings import Settings
     from jobq.wrapping import AttemptWrapper
 
-hookimpl = pluggy.HookimplMarker("jobq")
-
-_OFFERS = {"stores": "store", "executors": "executor", "backoffs": "backoff", "wrappers": "wrapper"}
+__all__ = ["Plugins", "hookimpl"]
 
 
 class Plugins:
@@ -43,7 +42,8 @@ class Plugins:
         cache: where scans are remembered; None scans afresh.
         blocked: names of plugins that are not to be loaded.
         asked: what `-p` asked for: entry-point names or paths of files. `require_asked` tells whether they work.
-        warn: hears of a plugin that fails only when it is used.
+        warn: hears of a plugin that fails only when it is used, or whose import takes long.
+        afresh: look at every plugin again, whatever is remembered of it.
 
     Attributes:
         all: the plugins, sorted by name and distribution, those given as files last.
@@ -58,12 +58,9 @@ class Plugins:
         blocked: Iterable[str] = (),
         asked: Iterable[str] = (),
         warn: Callable[[str], None] = lambda message: None,
+        afresh: bool = False,
     ) -> None:
-        from jobq import hookspecs
-
-        self._manager = pluggy.PluginManager("jobq")
-        self._manager.add_hookspecs(hookspecs)
-        self._loaded: dict[int, Any] = {}
+        self._loader = Loader()
         self._warn = warn
         known = cache.load() if cache is not None else None
         scan = known or scan_installed()
@@ -74,16 +71,17 @@ class Plugins:
         self._asked = tuple(dict.fromkeys(asked))
         self.all += [plugin_of_file(path) for path in self._asked if is_file(path)]
         out_of_use = set(blocked)
-        learnt = known is None
+        every = learnt = afresh or known is None
         for plugin in self.all:
+            before = plugin.status
             if plugin.name in out_of_use:
                 plugin.status, plugin.error = "blocked", ""
-            elif known is None or plugin.status != "ok" or not plugin.distribution:
+            elif plugin.fault is None and (every or before != "ok" or self._is_asked_for(plugin)):
                 self._inspect(plugin)
-                learnt = learnt or (plugin.status == "ok" and bool(plugin.distribution))
+                learnt = learnt or (plugin.status != before and bool(plugin.distribution))
         if cache is not None and learnt:
             cache.save(Scan([plugin for plugin in self.all if plugin.distribution], scan.handlers))
-        self._refuse_clashes()
+        refuse_clashes(self.all)
 
     def require_asked(self) -> None:
         """Check that what `-p` asked for is there and works.
@@ -97,12 +95,21 @@ class Plugins:
                 raise PluginError(f"no installed plugin is named {name!r}; `jobq plugins` lists them")
             for plugin in found:
                 if plugin.status != "ok":
-                    raise PluginError(f"plugin {plugin.title}: {plugin.error or 'it is blocked'}")
+                    raise PluginError(f"plugin {plugin.title}: {plugin.error or 'it is blocked'}") from plugin.fault
 
     @property
     def problems(self) -> list[str]:
         """What is wrong, one sentence for each plugin that failed."""
-        return [f"plugin {plugin.title}: {plugin.error}" for plugin in self.all if plugin.status == "failed"]
+        return self.reports(full=False)
+
+    def reports(self, *, full: bool) -> list[str]:
+        """As `problems`; a `full` one has the traceback on further lines, where there is one."""
+        reports = []
+        for plugin in self.all:
+            if plugin.status == "failed":
+                traceback = f"\n{traceback_of(plugin.fault)}" if full and plugin.fault is not None else ""
+                reports.append(f"plugin {plugin.title}: {plugin.error}{traceback}")
+        return reports
 
     def options(self) -> list[Option]:
         """The settings of all plugins, also those of blocked ones, so that their values stay valid."""
@@ -111,32 +118,49 @@ class Plugins:
     def provider(self, kind: str, name: str) -> Provider[Any]:
         """The provider of the store, executor or backoff (`kind`) of this name.
 
+        Its `make` raises PluginError, which names the plugin, where making it fails or gives something else; errors
+        of jobq's own tree are passed on.
+
         Raises:
             PluginError: nobody offers it, the plugin that does is broken or blocked, or two do.
+        """
+        plugin = self.offering(kind, name)
+        what = f"the {kind} {name!r} of plugin {plugin.title}"
+        try:
+            with self._watching(plugin):
+                providers = self._loader.handed(plugin, f"jobq_{kind}s")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise PluginError(f"{what} cannot be used: {told(error)}") from error
+        for provider in providers:
+            if provider.name == name:
+                return Provider(name=name, summary=provider.summary, make=_guarded(provider.make, what, kind))
+        raise PluginError(f"plugin {plugin.title} no longer offers the {kind} {name!r}")
+
+    def offering(self, kind: str, name: str) -> Plugin:
+        """The plugin that offers the store, executor or backoff (`kind`) of this name; it may be not yet imported.
+
+        Raises:
+            PluginError: there is none, it is broken or blocked, or there are two.
         """
         offering = [plugin for plugin in self.all if name in plugin.offers.get(kind, ())]
         for plugin in offering:
             if plugin.status != "ok":
                 why = plugin.error or "it is blocked"
-                raise PluginError(f"the {kind} {name!r} comes with plugin {plugin.title}, which cannot be used: {why}")
+                message = f"the {kind} {name!r} comes with plugin {plugin.title}, which cannot be used: {why}"
+                raise PluginError(message) from plugin.fault
         if not offering:
             raise PluginError(f"no plugin offers the {kind} {name!r}; {self._offered(kind)}")
         (plugin,) = offering
-        try:
-            providers = self._handed(plugin, f"jobq_{kind}s")
-        except (Exception, SystemExit) as error:
-            raise PluginError(f"the {kind} {name!r} comes with plugin {plugin.title}: {told(error)}") from error
-        for provider in providers:
-            if provider.name == name:
-                return Provider(name=name, summary=provider.summary, make=_quietly(provider.make))
-        raise PluginError(f"plugin {plugin.title} no longer offers the {kind} {name!r}")
+        return plugin
 
     def commands(self) -> list[tuple[Plugin, click.Command]]:
         """The commands that plugins add, each with its plugin."""
         commands: list[tuple[Plugin, click.Command]] = []
         for plugin in self._using("command" in plugin.offers for plugin in self.all):
             with self._failing_alone(plugin):
-                commands += [(plugin, command) for command in self._handed(plugin, "jobq_commands")]
+                commands += [(plugin, command) for command in self._loader.handed(plugin, "jobq_commands")]
         return commands
 
     def notifiers(self, settings: Settings) -> list[Notifier]:
@@ -160,7 +184,7 @@ class Plugins:
         wrappers: list[tuple[str, Provider[AttemptWrapper]]] = []
         for plugin in self._using_active("jobq_wrappers", settings):
             with self._failing_alone(plugin):
-                providers = self._handed(plugin, "jobq_wrappers")
+                providers = self._loader.handed(plugin, "jobq_wrappers")
                 wrappers += [(f"wrapper {provider.name} of plugin {plugin.title}", provider) for provider in providers]
         return wrappers
 
@@ -176,8 +200,11 @@ class Plugins:
     def _active(self, hook: str, settings: Settings, *names: str) -> Iterator[tuple[Plugin, Callable[..., Any]]]:
         """What is to be called for a hook, with arguments of these names in their order."""
         for plugin in self._using_active(hook, settings):
+            call = None
             with self._failing_alone(plugin):
-                yield plugin, _accepting(self._implementation(plugin, hook), names)
+                call = self._loader.call(plugin, hook, names)
+            if call is not None:
+                yield plugin, call
 
     def _using(self, wanted: Iterable[bool]) -> list[Plugin]:
         return [plugin for plugin, use in zip(self.all, wanted, strict=True) if use and plugin.status == "ok"]
@@ -186,113 +213,50 @@ class Plugins:
     def _failing_alone(self, plugin: Plugin) -> Iterator[None]:
         """A plugin that was fine when it was scanned and fails now is reported, and the others go on."""
         try:
-            yield
-        except (Exception, SystemExit) as error:
-            plugin.status, plugin.error = "failed", told(error)
+            with self._watching(plugin):
+                yield
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            plugin.status, plugin.error, plugin.fault = "failed", told(error), error
             self._warn(f"plugin {plugin.title}: {plugin.error}")
+
+    def _watching(self, plugin: Plugin) -> AbstractContextManager[None]:
+        return nullcontext() if self._loader.has_loaded(plugin) else watched(plugin, self._warn)
+
+    def _is_asked_for(self, plugin: Plugin) -> bool:
+        return not plugin.distribution or plugin.name in self._asked
+
+    def _inspect(self, plugin: Plugin) -> None:
+        try:
+            with self._watching(plugin):
+                self._loader.inspect(plugin)
+            plugin.status, plugin.error = "ok", ""
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            plugin.status, plugin.error, plugin.fault = "failed", told(error), error
 
     def _offered(self, kind: str) -> str:
         known = sorted({name for p in self.all if p.status == "ok" for name in p.offers.get(kind, ())})
         unusable = sorted({f"{p.name} is {p.status}" for p in self.all if p.status != "ok" and not p.offers})
         return "; ".join([f"there is: {', '.join(known) or 'none'}", *unusable])
 
-    def _inspect(self, plugin: Plugin) -> None:
-        """Import a plugin and note what it implements and offers."""
-        try:
-            loaded = self._load(plugin)
-            plugin.hooks = tuple(sorted(c.name for c in self._manager.get_hookcallers(loaded) or ()))
-            if not plugin.hooks:
-                raise PluginError("it implements no hook of jobq")
-            offers = {}
-            for hook, kind in _OFFERS.items():
-                offers[kind] = tuple(p.name for p in self._handed(plugin, f"jobq_{hook}"))
-            offers["command"] = tuple(str(command.name) for command in self._handed(plugin, "jobq_commands"))
-            plugin.offers = {kind: names for kind, names in offers.items() if names}
-            plugin.options = tuple(self._handed(plugin, "jobq_options"))
-            plugin.status, plugin.error = "ok", ""
-        except (Exception, SystemExit) as error:
-            plugin.status, plugin.error = "failed", told(error)
 
-    def _load(self, plugin: Plugin) -> Any:
-        """The plugin's module or object, imported and registered; each at most once."""
-        if id(plugin) in self._loaded:
-            return self._loaded[id(plugin)]
-        start = time.perf_counter()
-        with _aside():
-            loaded = import_plugin(plugin)
-        plugin.import_ms = round((time.perf_counter() - start) * 1000, 3)
-        module = sys.modules.get(getattr(loaded, "__name__", "") or type(loaded).__module__)
-        plugin.origin = getattr(module, "__file__", None) or ""
-        if self._manager.is_registered(loaded):
-            raise PluginError("another plugin is the very same object")
-        self._manager.register(loaded, name=f"{plugin.name} {plugin.distribution}")
-        unknown = [c.name for c in self._manager.get_hookcallers(loaded) or () if not c.has_spec()]
-        if unknown:
-            self._manager.unregister(loaded)
-            raise PluginError(f"it implements {', '.join(unknown)}, which this version of jobq does not know")
-        self._loaded[id(plugin)] = loaded
-        return loaded
+def _guarded(make: Callable[..., Any], what: str, kind: str) -> Callable[..., Any]:
+    """A provider's `make`, whose faults are told by the name of what it makes."""
 
-    def _implementation(self, plugin: Plugin, hook: str) -> Any:
-        loaded = self._load(plugin)
-        for implementation in getattr(self._manager.hook, hook).get_hookimpls():
-            if implementation.plugin is loaded:
-                return implementation
-        return None
-
-    def _handed(self, plugin: Plugin, hook: str) -> list[Any]:
-        """What one plugin hands over through one hook, checked."""
-        if plugin.hooks and hook not in plugin.hooks:
-            return []
-        implementation = self._implementation(plugin, hook)
-        if implementation is None:
-            return []
-        with _aside():
-            records = list(implementation.function())
-        for record in records:
-            check_record(hook, record)
-        return records
-
-    def _refuse_clashes(self) -> None:
-        """A name that two plugins offer is an error of both that names both: no order decides."""
-        owners: dict[tuple[str, str], Plugin] = {}
-        for plugin in self.all:
-            if plugin.status != "ok":
-                continue
-            mine = [(kind, name) for kind, names in plugin.offers.items() for name in names]
-            mine += [("setting", name) for option in plugin.options for name in (option.name, *option.aliases)]
-            for key in mine:
-                other = owners.setdefault(key, plugin)
-                kind, name = key
-                if other is plugin and mine.count(key) > 1:
-                    plugin.status, plugin.error = "failed", f"it offers the {kind} {name!r} twice"
-                elif other is not plugin:
-                    plugin.status = other.status = "failed"
-                    plugin.error = f"the {kind} {name!r} is offered by {other.title} too; block one of the two"
-                    other.error = f"the {kind} {name!r} is offered by {plugin.title} too; block one of the two"
-
-
-@contextmanager
-def _aside() -> Iterator[None]:
-    """What a plugin prints goes to stderr, for stdout is for answers; what it warns of is for its author."""
-    with warnings.catch_warnings(), redirect_stdout(sys.stderr):
-        warnings.simplefilter("ignore")
-        yield
-
-
-def _quietly(make: Callable[..., Any]) -> Callable[..., Any]:
     def made(settings: Settings, context: Context) -> Any:
-        with redirect_stdout(sys.stderr):
-            return make(settings, context)
+        try:
+            with redirect_stdout(sys.stderr):
+                thing = make(settings, context)
+        except (JobqError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            raise PluginError(f"{what} cannot be made: {described(error)}") from error
+        interface = getattr(import_module(f"jobq.{kind}"), kind.capitalize())
+        if not isinstance(thing, interface):
+            raise PluginError(f"{what} cannot be used: its make gave {thing!r}, which is no {interface.__name__}")
+        return thing
 
     return made
-
-
-def _accepting(implementation: Any, names: tuple[str, ...]) -> Callable[..., Any]:
-    """A call that takes arguments of these names, in order, and passes on those that the implementation names."""
-    places = [names.index(name) for name in implementation.argnames]
-
-    def call(*given: Any) -> Any:
-        return implementation.function(*[given[place] for place in places])
-
-    return call

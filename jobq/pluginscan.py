@@ -1,41 +1,24 @@
-"""What is installed: the plugins and handlers that distributions offer; and how one plugin is imported and checked."""
+"""What is installed: the plugins and handlers that distributions offer, found with nothing imported."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
 import re
-import sys
-import zlib
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from jobq.errors import InvalidInput, PluginError
+from jobq.errors import described
 from jobq.handlers import Handler
-from jobq.providers import Option, Provider
-from jobq.settings import parse
-from jobq.times import seconds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from importlib.metadata import Distribution, EntryPoint
+
+    from jobq.providers import Option
 
 GROUP = "jobq"
 HANDLER_GROUP = "jobq.handlers"
-_NAME = re.compile(r"[a-z][a-z0-9_-]*")
-_SETTING = re.compile(r"[a-z][a-z0-9-]*(\.[a-z][a-z0-9-]*)+")
-_KERNEL_TABLES = ("plugins", "handlers")
-_OPTION_KINDS: dict[str, type | tuple[type, ...]] = {
-    "integer": int,
-    "number": (int, float),
-    "boolean": bool,
-    "duration": timedelta,
-    "size": int,
-    "text": str,
-    "list": tuple,
-}
-_BOUNDED = ("integer", "number", "duration", "size")
+_POINTS = "entry_points.txt"
 
 
 @dataclass(slots=True)
@@ -44,15 +27,19 @@ class Plugin:
 
     Attributes:
         name: its entry point's name.
-        target: the entry point's value, or the path of a file.
+        target: the entry point's value, or the path of a file; empty for a distribution whose list of entry points
+            cannot be read.
         distribution, version: what installed it; empty for a file.
         status: `ok`, `failed` or `blocked`.
         error: why it failed.
         hooks: the hooks it implements.
-        offers: what it offers: names by `store executor backoff command`.
+        offers: what it offers: names by `store executor backoff wrapper command`.
+        summaries: what each of these is, one line by `KIND NAME`.
         options: its settings.
+        remarks: what is odd about it but keeps nobody from using it, one line each.
         import_ms: how long its import took when it was last imported.
         origin: its module's file.
+        fault: what was raised when it failed; not remembered.
     """
 
     name: str
@@ -63,9 +50,12 @@ class Plugin:
     error: str = ""
     hooks: tuple[str, ...] = ()
     offers: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    summaries: dict[str, str] = field(default_factory=dict)
     options: tuple[Option, ...] = ()
+    remarks: tuple[str, ...] = ()
     import_ms: float = 0.0
     origin: str = ""
+    fault: BaseException | None = None
 
     @property
     def title(self) -> str:
@@ -83,21 +73,29 @@ class Scan:
 
 
 def scan_installed() -> Scan:
-    """Every entry point of the two groups, with nothing imported."""
-    from importlib.metadata import entry_points
+    """Every entry point of the two groups, with nothing imported.
 
-    plugins = [
-        Plugin(entry.name, entry.value, entry.dist.name if entry.dist else "", entry.dist.version if entry.dist else "")
-        for entry in entry_points(group=GROUP)
-    ]
-    handlers = [
-        Handler(
-            name=entry.name,
-            target=entry.value,
-            distribution=f"{entry.dist.name} {entry.dist.version}" if entry.dist else "",
-        )
-        for entry in entry_points(group=HANDLER_GROUP)
-    ]
+    A distribution whose metadata is broken costs nobody else anything: where its entry points cannot be read, it
+    stands among the plugins as a failed one of its own name.
+    """
+    plugins: list[Plugin] = []
+    handlers: list[Handler] = []
+    for distribution in _distributions():
+        try:
+            points = _entry_points(distribution)
+        except Exception as error:
+            name, version, _ = _identity(distribution)
+            why = f"its {_POINTS} cannot be read, so that nobody knows what it offers: {described(error)}"
+            plugins.append(Plugin(name, "", name, version, "failed", why, fault=error))
+            continue
+        if points:
+            name, version, remarks = _identity(distribution)
+            for point in points:
+                if point.group == GROUP:
+                    plugins.append(Plugin(point.name, point.value, name, version, remarks=remarks))
+                else:
+                    source = f"{name} {version}".strip()
+                    handlers.append(Handler(name=point.name, target=point.value, distribution=source))
     plugins.sort(key=lambda plugin: (plugin.name, plugin.distribution))
     handlers.sort(key=lambda handler: (handler.name, handler.distribution))
     return Scan(plugins, handlers)
@@ -113,108 +111,49 @@ def plugin_of_file(path: str) -> Plugin:
     return Plugin(os.path.basename(path).removesuffix(".py"), path, "", "")
 
 
-def _import_file(path: str) -> Any:
-    # A name of its own, so that a file called json.py does not become everybody's json.
-    name = f"jobq_file_{zlib.crc32(os.path.abspath(path).encode()):08x}"
-    spec = importlib.util.spec_from_file_location(name, os.path.abspath(path))
-    if spec is None or spec.loader is None or not os.path.isfile(path):
-        raise PluginError(f"there is no Python file {path}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+def _distributions() -> Iterator[Distribution]:
+    """Each once: of two that have one name the first on `sys.path`, as it is what would be imported."""
+    from importlib.metadata import distributions
+
+    seen = set()
+    for distribution in distributions():
+        name = re.sub(r"[-_.]+", "-", _directory(distribution).partition("-")[0]).lower() or _identity(distribution)[0]
+        if name not in seen:
+            seen.add(name)
+            yield distribution
 
 
-def import_plugin(plugin: Plugin) -> Any:
-    """The plugin's module or object.
+def _entry_points(distribution: Distribution) -> list[EntryPoint]:
+    """Those of the two groups.
 
     Raises:
-        Exception: whatever importing it raises.
+        Exception: the file that lists them is there and cannot be read.
     """
-    if not plugin.distribution:
-        return _import_file(plugin.target)
-    module_name, _, attributes = plugin.target.partition(":")
-    loaded: Any = importlib.import_module(module_name)
-    for attribute in attributes.split(".") if attributes else ():
-        loaded = getattr(loaded, attribute)
-    return loaded
+    points = distribution.entry_points
+    if not points:  # also where what is there cannot be opened: that it exists is all that tells it from none
+        path = os.path.join(str(getattr(distribution, "_path", "")), _POINTS)
+        if os.path.lexists(path):
+            with open(path, encoding="utf-8") as file:
+                file.read()
+    return [point for point in points if point.group in (GROUP, HANDLER_GROUP)]
 
 
-def check_record(hook: str, record: object) -> None:
-    """Check that a record handed over is of the hook's type, and its name one that settings can say.
-
-    Raises:
-        PluginError: it is not.
-    """
-    if hook == "jobq_commands":
-        if not isinstance(getattr(record, "name", None), str) or not hasattr(record, "callback"):
-            raise PluginError(f"{hook} handed over {record!r}, which is no click command")
-        return
-    kind = Option if hook == "jobq_options" else Provider
-    if not isinstance(record, kind):
-        raise PluginError(f"{hook} handed over {record!r}, which is no {kind.__name__}")
-    if isinstance(record, Option):
-        _check_option(record)
-    elif not _NAME.fullmatch(record.name):
-        raise PluginError(f"{record.name!r} is no name: lower-case letters, digits, - and _")
-
-
-def _check_option(option: Option) -> None:
-    """Check everything that settings, their listing and the cache rely on; what is odd would break them for all."""
-    if not isinstance(option.name, str) or not _texts(option.aliases) or not _texts(option.choices):
-        raise PluginError(
-            f"its setting {option.name!r} needs a text as name, and tuples of texts as aliases and choices"
-        )
-    for name in (option.name, *option.aliases):
-        if name.partition(".")[0] in _KERNEL_TABLES or not _SETTING.fullmatch(name):
-            raise PluginError(
-                f"its setting {name!r} must be in a table of its own, lower case with hyphens, as example.{name}"
-            )
-    if option.kind not in _OPTION_KINDS:
-        raise PluginError(f"its setting {option.name!r} is of no kind {option.kind!r}: {' '.join(_OPTION_KINDS)}")
-    if not isinstance(option.help, str):
-        raise PluginError(f"its setting {option.name!r} has the help {option.help!r}, which is no text")
-    bounds = [bound for bound in (option.least, option.most) if bound is not None]
-    if bounds and option.kind not in _BOUNDED:
-        raise PluginError(f"its setting {option.name!r} is of the kind {option.kind}, which has no least and no most")
-    if not all(_finite(bound) for bound in bounds) or bounds != sorted(bounds):
-        raise PluginError(f"its setting {option.name!r} has the bounds {option.least!r} and {option.most!r}")
-    if option.choices and option.kind != "text":
-        raise PluginError(f"its setting {option.name!r} is of the kind {option.kind}; only a text has choices")
-    if option.default is not None:
-        _check_default(option)
-
-
-def _check_default(option: Option) -> None:
-    """A default is a value that the setting takes."""
-    default = option.default
-    fits = isinstance(default, _OPTION_KINDS[option.kind]) and isinstance(default, bool) == (option.kind == "boolean")
-    if fits and option.kind == "list":
-        fits = _texts(default)
-    if not fits:
-        raise PluginError(f"its setting {option.name!r} has the default {default!r}, which is no {option.kind}")
+def _identity(distribution: Distribution) -> tuple[str, str, tuple[str, ...]]:
+    """Name and version, from the directory's name where the metadata do not tell; and what is odd about that."""
+    name, version, *_ = [*_directory(distribution).split("-"), ""]
+    name = name or "unknown"
     try:
-        parse(option, seconds_of(default) if isinstance(default, timedelta) else default)
-    except InvalidInput as error:
-        raise PluginError(f"its setting {option.name!r} does not take its own default: {error}") from None
+        metadata = distribution.metadata
+        told_name, told_version = ((metadata.get_all(key) or [""])[0] for key in ("Name", "Version"))
+    except Exception as error:
+        return name, version, (f"its metadata cannot be read: {described(error)}",)
+    remarks = () if told_name and told_version else ("its metadata say no name or no version",)
+    return str(told_name or name), str(told_version or version), remarks
 
 
-def _texts(value: object) -> bool:
-    return isinstance(value, tuple) and all(isinstance(text, str) for text in value)
-
-
-def _finite(number: object) -> bool:
-    return isinstance(number, (int, float)) and not isinstance(number, bool) and -1e18 < number < 1e18
-
-
-def told(error: BaseException) -> str:
-    """An error of a plugin as one line."""
-    try:
-        text = " ".join(str(error).split())
-    except Exception:  # its own text fails too
-        text = ""
-    return text if isinstance(error, PluginError) else f"{type(error).__name__}: {text}".rstrip(": ")
+def _directory(distribution: Distribution) -> str:
+    """`NAME-VERSION`, as the directory of its metadata is called; empty where it is in none."""
+    # There is no public way to ask where a distribution is; `importlib.metadata` itself tells them apart by this.
+    base = os.path.basename(str(getattr(distribution, "_path", "")))
+    stem, suffix = os.path.splitext(base)
+    return stem if suffix in (".dist-info", ".egg-info") else ""

@@ -45,9 +45,10 @@ class Provider(Generic[T]):
     """One thing that a plugin can make.
 
     Attributes:
-        name: what settings and URLs say: `json`, `postgresql`. Lower case.
+        name: what settings and URLs say: `json`, `postgresql`; it matches `[a-z][a-z0-9_-]*`.
         summary: one line for `jobq plugins`.
-        make: makes it; called when one is needed (an executor for each worker). Heavy imports belong inside.
+        make: makes it; called when one is needed: at most once in a process, but an executor for each worker. Heavy
+            imports belong inside.
     """
 
     name: str

@@ -23,6 +23,11 @@ ALONE_LOSSES = 2
 """A job with this many losses or more runs alone in its worker (docs/promises.md, 5)."""
 
 
+def runs_alone(job: Job) -> bool:
+    """Whether a job is claimed only as the single one of a call, by a worker that runs nothing else."""
+    return job.losses >= ALONE_LOSSES
+
+
 @dataclass(frozen=True, slots=True)
 class NewJob:
     """A job to be added. `generated`: its id was drawn in this very call and need not be looked for."""
@@ -94,6 +99,14 @@ class Wanted:
     handlers: frozenset[str] | None = None
     alone: bool | None = None
     leading: Callable[[Job], bool] | None = None
+
+    def matches(self, job: Job) -> bool:
+        """Whether a waiting job is wanted, if its queue is not paused, and when it is due; `leading` is not asked."""
+        return (
+            (self.queues is None or job.queue in self.queues)
+            and (self.handlers is None or job.handler is None or job.handler in self.handlers)
+            and self.alone in (None, runs_alone(job))
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

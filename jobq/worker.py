@@ -26,7 +26,7 @@ from jobq.recovery import Recovery
 from jobq.reporting import Reporting
 from jobq.retention import Retention
 from jobq.spec import checked_queue
-from jobq.store import ALONE_LOSSES, Claim, Ended
+from jobq.store import Claim, Ended, runs_alone
 from jobq.summary import Summary
 from jobq.trouble import StoreTrouble
 
@@ -210,7 +210,7 @@ class Worker:
             self._hand_back(claim, "the store gave more than was asked for")
         if request.overtakes:
             self._attempts.take_back()
-        alone = any(claim.job.losses >= ALONE_LOSSES for claim in claimed.claims)
+        alone = any(runs_alone(claim.job) for claim in claimed.claims)
         self._exhausted = len(claimed.claims) < free and not alone
         self._due = None
         if self._exhausted:

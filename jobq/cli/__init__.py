@@ -11,7 +11,7 @@ import click
 from jobq import __version__
 from jobq.cli.base import GLOBAL_OPTIONS, Globals, describe_fault
 from jobq.cli.streams import abandon, finish, is_unwritable, prepare, talk
-from jobq.errors import JobqError
+from jobq.errors import JobqError, PluginError, traceback_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +50,10 @@ class _NobodyReads(Exception):
 class Root(click.Group):
     """The top command: finds core commands by name, then those of plugins."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._owners: dict[str, str] = {}
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The core commands in the order of a day's work, then those of plugins."""
         return [*_COMMANDS, *sorted(self._plugin_commands(ctx))]
@@ -75,6 +79,7 @@ class Root(click.Group):
             near = difflib.get_close_matches(name, self.list_commands(ctx), n=2)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             ctx.fail(f"No such command {name!r}.{hint}")
+        ctx.ensure_object(Globals).plugin = self._owners.get(name, "")
         return super().resolve_command(ctx, args)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
@@ -99,10 +104,9 @@ class Root(click.Group):
             return {}
         commands: dict[str, click.Command] = {}
         for plugin, command in offered:
-            if command.name in _COMMANDS:
-                talk(f"jobq: plugin {plugin.title}: the core command {command.name!r} cannot be replaced")
-            elif command.name is not None:
+            if command.name is not None:
                 commands[command.name] = command
+                self._owners[command.name] = f"plugin {plugin.title}"
         return commands
 
 
@@ -161,7 +165,7 @@ def _run(args: list[str]) -> int:
         return 0
     except JobqError as error:
         if state.debug:
-            raise
+            talk(traceback_of(error))
         talk(f"jobq: {error}")
         return error.exit_code
     except Exception as error:
@@ -169,8 +173,10 @@ def _run(args: list[str]) -> int:
             abandon(1)
             talk(f"jobq: what was asked is done, but the answer cannot be written: {error.strerror}")
             return 74
+        whose = state.plugin or "jobq itself"
         if state.debug:
-            raise
-        talk(f"jobq: {describe_fault(error)}")
-        return 70
+            talk(f"{traceback_of(error)}\njobq: a fault in {whose}")
+        else:
+            talk(f"jobq: {describe_fault(error, whose)}")
+        return PluginError.exit_code if state.plugin else JobqError.exit_code
     return code

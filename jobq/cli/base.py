@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobq.cli.streams import talk
+from jobq.errors import traceback_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -32,6 +33,7 @@ class Globals:
         self.flags: dict[str, str] = {}
         self.quiet = False
         self.debug = False
+        self.plugin = ""  # the one whose command runs
 
     @cached_property
     def app(self) -> App:
@@ -39,7 +41,8 @@ class Globals:
         from jobq.app import App
 
         flags = {} if self.store is None else {"store": self.store}
-        return App(home=self.home, flags=flags | self.flags, plugins=self.plugins, warn=self.warn)
+        plugins = self.plugins
+        return App(home=self.home, flags=flags | self.flags, plugins=plugins, warn=self.warn, debug=self.debug)
 
     @cached_property
     def queue(self) -> Queue:
@@ -56,8 +59,11 @@ class Globals:
             self.note(f"home: {self.app.home.path}{there}")
 
     def warn(self, message: str) -> None:
-        """Tell of trouble that is no error."""
+        """Tell of trouble that is no error; with `--debug` also where it came from, if something was raised."""
         talk(f"jobq: {message}")
+        error = sys.exception()
+        if self.debug and error is not None:
+            talk(traceback_of(error))
 
     def note(self, message: str) -> None:
         """Talk, unless `--quiet`."""
@@ -187,13 +193,12 @@ def first_failure(actions: Iterable[Callable[[], object]]) -> int:
     return code
 
 
-def describe_fault(error: Exception) -> str:
-    """One sentence for a fault in jobq itself, and the file that now holds the traceback."""
+def describe_fault(error: Exception, whose: str) -> str:
+    """One sentence for a fault in jobq itself, or in a plugin, and the file that now holds the traceback."""
     import tempfile
-    import traceback
 
     descriptor, path = tempfile.mkstemp(prefix="jobq-fault-", suffix=".txt", text=True)
     with open(descriptor, "w", encoding="utf-8") as file:
         file.write(f"jobq {' '.join(sys.argv[1:2])}, Python {sys.version}, {os.uname().sysname}\n\n")
-        traceback.print_exception(error, file=file)
-    return f"a fault in jobq itself ({type(error).__name__}); the traceback is in {path}"
+        file.write(f"{traceback_of(error)}\n")
+    return f"a fault in {whose} ({type(error).__name__}); the traceback is in {path}"

@@ -9,25 +9,37 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jobq import __version__
 from jobq.cli.base import Globals, command, show_json
 from jobq.cli.text import columns, one_line, safe
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jobq.pluginscan import Plugin
 
 
 @command("plugins", short_help="List plugins, and what is wrong with any.")
-@click.option("-v", "--verbose", is_flag=True, help="Say more of each: import time, hooks, where it is.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Say more of each: what it offers, hooks, import time, where it is."
+)
+@click.option("--requirements", is_flag=True, help="Print DISTRIBUTION==VERSION lines, for pip install -r.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-def plugins_command(state: Globals, verbose: bool, as_json: bool) -> int:
+def plugins_command(state: Globals, verbose: bool, requirements: bool, as_json: bool) -> int:
     """List the installed plugins, what each offers, and why any cannot be used.
 
-    Works whatever is broken or blocked. -p no:NAME, or the setting plugins.block, blocks a plugin.
+    Works whatever is broken or blocked, and imports each one that is not blocked, whatever is remembered of it.
+    -p no:NAME, or the setting plugins.block, blocks a plugin. --debug shows the traceback of one that fails.
     """
     from jobq.cli.survey import survey
 
-    found = survey(state)
-    if as_json:
+    if requirements and (as_json or verbose):
+        raise click.UsageError("--requirements goes with neither --json nor --verbose")
+    found = survey(state, afresh=True)
+    if requirements:
+        for pin in _pins(found.plugins.all):
+            click.echo(pin)
+    elif as_json:
         show_json([_record(plugin) for plugin in found.plugins.all])
     else:
         rows = [
@@ -41,9 +53,8 @@ def plugins_command(state: Globals, verbose: bool, as_json: bool) -> int:
                     click.echo(f"    {name}: {one_line(text)}")
         if not rows:
             state.note("no plugins are installed")
-    for plugin in found.plugins.all:
-        if plugin.status == "failed":
-            state.warn(f"{plugin.title}: {plugin.error}")
+    for report in found.plugins.reports(full=state.debug):
+        state.warn(report)
     for problem in (*found.home_problems, *found.config_problems):
         state.warn(problem)
     if found.asked is not None:
@@ -95,7 +106,7 @@ def doctor_command(state: Globals, repair: bool, as_json: bool) -> int:
     if repair and state.app.home.exists():
         for done in state.app.store.repair() or ["nothing was to be repaired"]:
             state.note(done)
-    found = survey(state)
+    found = survey(state, afresh=True)
     results = []
     try:
         for check in checks(found):
@@ -180,14 +191,29 @@ def _offers_of(plugin: Plugin) -> list[str]:
 
 
 def _details(plugin: Plugin) -> list[tuple[str, str]]:
+    from jobq.settings import shown
+
     told = [
         ("why", plugin.error),
+        *plugin.summaries.items(),
+        *(
+            (f"setting {option.name}", f"{option.help} ({option.kind}; default {shown(option.default)})")
+            for option in plugin.options
+        ),
+        ("hooks", ", ".join(plugin.hooks)),
         ("from", plugin.target),
         ("file", plugin.origin),
-        ("hooks", ", ".join(plugin.hooks)),
+        *(("note", remark) for remark in plugin.remarks),
         ("imported in", f"{plugin.import_ms:g} ms" if plugin.import_ms else ""),
     ]
     return [(name, text) for name, text in told if text]
+
+
+def _pins(plugins: Iterable[Plugin]) -> list[str]:
+    """What to install to have the same plugins: one line a distribution, jobq too; without those that are blocked."""
+    wanted = {plugin.distribution: plugin.version for plugin in plugins if plugin.status != "blocked"}
+    wanted["jobq"] = __version__
+    return [f"{name}=={version}" for name, version in sorted(wanted.items()) if name and version]
 
 
 def _record(plugin: Plugin) -> dict[str, Any]:

@@ -81,8 +81,13 @@ class Survey:
             self.app.close()
 
 
-def survey(state: Globals) -> Survey:
-    """Look at the installation; nothing that is broken raises, all of it is noted."""
+def survey(state: Globals, *, afresh: bool = False) -> Survey:
+    """Look at the installation; nothing that is broken raises, all of it is noted.
+
+    Args:
+        state: what stood on the command line.
+        afresh: import every plugin again, whatever is remembered of it.
+    """
     from jobq.app import App
 
     flags = state.flags if state.store is None else {**state.flags, "store": state.store}
@@ -100,9 +105,12 @@ def survey(state: Globals) -> Survey:
     except (JobqError, OSError) as error:
         home_problems.append(str(error))
     try:
-        plugins = app.plugins if app is not None else Plugins(blocked=blocked, asked=asked)
-    except JobqError:  # a wrong setting, or a plugin that was asked for: told below, and everything else is looked at
-        plugins = Plugins(blocked=[*blocked, *_blocked(content, flags)], asked=asked)
+        if app is None:
+            plugins = Plugins(blocked=blocked, asked=asked, warn=state.warn)
+        else:
+            plugins = app.plugins = app.find_plugins(state.warn, afresh=afresh)
+    except JobqError:  # a wrong setting: told below, and everything else is looked at
+        plugins = Plugins(blocked=[*blocked, *_blocked(content, flags)], asked=asked, warn=state.warn)
     found = Survey(app, plugins, home_problems, config_problems, content=content)
     try:
         plugins.require_asked()

@@ -12,7 +12,7 @@ from jobq.cli.progress import in_full, reported
 from jobq.cli.selection import find_job, latest_job
 from jobq.cli.text import in_words, local_time, one_line, reason
 from jobq.job import WAITING, State
-from jobq.store import ALONE_LOSSES, Query
+from jobq.store import Query, runs_alone
 from jobq.times import format_duration
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _waiting(state: Globals, job: Job, now: datetime) -> str:
     ready = [worker for worker in able if worker.state == "running"]
     if not ready:
         return f"waits: {_named(able[0])} takes no jobs now ({one_line(able[0].state)})"
-    if job.losses >= ALONE_LOSSES:
+    if runs_alone(job):
         return f"waits for a worker that is idle: it lost its worker {job.losses} times, so it runs alone"
     return _in_line(state, job, ready, set(counts.paused), now)
 

@@ -47,9 +47,11 @@ from jobq.testing.store_sharing import StoreSharing  # noqa: E402
 __all__ = ["BackoffContract", "ExecutorContract", "NotifierContract", "PluginContract", "StoreContract"]
 
 
-class StoreContract(StoreJobs, StoreQueries, StoreClaims, StoreFencing, StoreMembers, StoreSharing, StoreHistories):
+class StoreContract(StoreHistories, StoreSharing, StoreMembers, StoreFencing, StoreClaims, StoreQueries, StoreJobs):
     """Everything that `jobq.store.Store` asks of a store.
 
     A subclass overrides the fixture `open_store` (a function; each call of it gives a new handle on the storage of
     this one test, which is empty at first) and `die` (makes a member be gone as if its process had been killed).
     """
+
+    # pytest begins with the last of the bases: what is simple comes first, and the histories are the end

@@ -17,7 +17,7 @@ from jobq import lifecycle
 from jobq.errors import DuplicateJob, JobChanged, JobNotFound
 from jobq.job import FINISHED, WAITING, Change, Job, State
 from jobq.members import Presence, WorkerInfo
-from jobq.store import ALONE_LOSSES, Claim, Claimed, Counts, Ended, NewJob, Query, Store, Wanted
+from jobq.store import Claim, Claimed, Counts, Ended, NewJob, Query, Store, Wanted, runs_alone
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -130,7 +130,7 @@ class MemoryStore(Store):
             refused, cancelled = self._apply(ended, now)
             claims: list[Claim] = []
             for job in self._wanted(wanted):
-                alone = job.losses >= ALONE_LOSSES
+                alone = runs_alone(job)
                 if len(claims) >= limit:
                     break
                 if job.run_at > now or (alone and claims):
@@ -284,11 +284,7 @@ class MemoryStore(Store):
         jobs = [
             job
             for job in self.storage.jobs.values()
-            if job.state in WAITING
-            and job.queue not in self.storage.paused
-            and (wanted.queues is None or job.queue in wanted.queues)
-            and (job.handler is None or wanted.handlers is None or job.handler in wanted.handlers)
-            and wanted.alone in (None, job.losses >= ALONE_LOSSES)
+            if job.state in WAITING and job.queue not in self.storage.paused and wanted.matches(job)
         ]
         return sorted(jobs, key=self.storage.claim_order)
 

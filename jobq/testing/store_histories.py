@@ -20,10 +20,12 @@ class StoreHistories(StoreFixtures):
     Attributes:
         histories: how many.
         steps: the most steps of each.
+        shrinks: whether one that fails is cut down to the shortest that does; for a store that syncs it takes minutes.
     """
 
     histories: ClassVar[int] = 40
     steps: ClassVar[int] = 80
+    shrinks: ClassVar[bool] = False
 
     def test_it_answers_as_the_model_does_whatever_is_done(self, open_store: Callable[[], Store]) -> None:
         hypothesis = pytest.importorskip("hypothesis", reason="hypothesis, which makes up the histories, is missing")
@@ -34,6 +36,7 @@ class StoreHistories(StoreFixtures):
         settings = hypothesis.settings(
             max_examples=self.histories,
             stateful_step_count=self.steps,
+            phases=[each for each in hypothesis.Phase if self.shrinks or each is not hypothesis.Phase.shrink],
             deadline=None,
             database=None,
             derandomize=True,

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from .mischief import FINE, MISCHIEF, MODULES, distribution_of
+
 ROOT = Path(__file__).parents[2]
 TIMEOUT = 120
 
@@ -84,6 +86,9 @@ class Environment:
     def install(self, *wheels):
         run(sys.executable, "-m", "pip", "--python", self.python, "install", "-q", "--no-deps", "--no-index", *wheels)
 
+    def uninstall(self, name):
+        run(sys.executable, "-m", "pip", "--python", self.python, "uninstall", "-q", "-y", name)
+
     def run(self, *args, code=0, home="home", env=None):
         """Run `jobq`; what it answered."""
         environ = {**self.environ, "JOBQ_HOME": str(self.path / home), **(env or {})}
@@ -141,3 +146,25 @@ def make_wheel(tmp_path_factory):
         return wheel
 
     return make
+
+
+@pytest.fixture(scope="session")
+def mischief(make_environment, make_wheel):
+    """An environment with plugins that are broken in every way, and a good one of another distribution."""
+    points = {name: f"mischief.{name.replace('-', '_')}" for name in MISCHIEF} | {"nowhere": "mischief:nowhere.at_all"}
+    environment = make_environment("mischief")
+    environment.install(
+        make_wheel(distribution_of("mischief", "0.3", MISCHIEF, points, 'gone = "mischief.gone:run"')),
+        make_wheel(
+            distribution_of(
+                "jobq-fine", "2.1", {"fine": FINE, "twin": MODULES["twin"]}, None, 'greet = "jobq_fine.fine:greet"'
+            )
+        ),
+    )
+    return environment
+
+
+@pytest.fixture
+def home(request):
+    """The name of a home of the test's own: nothing is remembered in it."""
+    return request.node.name.replace("/", "-")

@@ -41,7 +41,7 @@ def test_the_entry_points_are_those_of_the_project(built):
     parser.read_string(built.metadata("entry_points.txt"))
     assert dict(parser["console_scripts"]) == PROJECT["scripts"]
     assert dict(parser["jobq"]) == PROJECT["entry-points"]["jobq"]
-    assert {target.split(":")[0] for target in dict(parser["jobq"]).values()} == PACKAGES - {"jobq"}
+    assert {target.partition(".")[0] for target in dict(parser["jobq"]).values()} == PACKAGES - {"jobq"}
 
 
 def test_one_version_everywhere(built):

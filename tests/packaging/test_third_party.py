@@ -1,6 +1,5 @@
-"""Plugins of other distributions: found, listed, chosen and blocked by name; a broken one breaks only itself."""
+"""Plugins of other distributions: found, listed, chosen and blocked by name."""
 
-import json
 import subprocess
 
 import pytest
@@ -117,93 +116,12 @@ def broken(job, context):
 """,
 }
 
-MISCHIEF = {
-    "pyproject.toml": """
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[project]
-name = "mischief"
-version = "0.3"
-
-[project.entry-points.jobq]
-raises = "mischief.raises"
-exits = "mischief.exits"
-missing = "mischief.missing"
-unknown = "mischief.unknown"
-arguments = "mischief.arguments"
-clash-one = "mischief.clash_one"
-clash-two = "mischief.clash_two"
-replaces = "mischief.replaces"
-late = "mischief.late"
-
-[project.entry-points."jobq.handlers"]
-gone = "mischief.gone:run"
-""",
-    "mischief/__init__.py": "",
-    "mischief/raises.py": "raise RuntimeError('no luck')",
-    "mischief/exits.py": "import sys\nsys.exit('leaving')",
-    "mischief/unknown.py": "from jobq import hookimpl\n@hookimpl\ndef jobq_frobnicate(): pass",
-    "mischief/arguments.py": "from jobq import hookimpl\n@hookimpl\ndef jobq_notify(event, colour): pass",
-    "mischief/clash_one.py": """
-from jobq import Provider, hookimpl
-
-@hookimpl
-def jobq_backoffs():
-    return [Provider(name="same", summary="", make=print)]
-""",
-    "mischief/clash_two.py": """
-from jobq import Provider, hookimpl
-
-@hookimpl
-def jobq_backoffs():
-    return [Provider(name="same", summary="", make=print)]
-""",
-    "mischief/replaces.py": """
-import click
-from jobq import hookimpl
-
-@hookimpl
-def jobq_commands():
-    return [click.Command("status", callback=lambda: click.echo("replaced"))]
-""",
-    "mischief/late.py": """
-from jobq import Provider, hookimpl
-
-def make(settings, context):
-    raise OSError("no such server")
-
-@hookimpl
-def jobq_stores():
-    return [Provider(name="late", summary="", make=make)]
-""",
-}
-
-REASONS = {
-    "raises": "RuntimeError: no luck",
-    "exits": "SystemExit: leaving",
-    "missing": "ModuleNotFoundError: No module named 'mischief.missing'",
-    "unknown": "it implements jobq_frobnicate, which this version of jobq does not know",
-    "arguments": "colour",
-    "clash-one": "the backoff 'same' is offered by clash-two (mischief 0.3) too",
-    "clash-two": "the backoff 'same' is offered by clash-one (mischief 0.3) too",
-}
-
 
 @pytest.fixture(scope="module")
 def acme(make_environment, make_wheel):
     """An environment with a plugin of every kind."""
     environment = make_environment("acme")
     environment.install(make_wheel(ACME))
-    return environment
-
-
-@pytest.fixture(scope="module")
-def mischief(make_environment, make_wheel):
-    """An environment with plugins that are broken in every way, and a good one."""
-    environment = make_environment("mischief")
-    environment.install(make_wheel(MISCHIEF), make_wheel(ACME))
     return environment
 
 
@@ -281,57 +199,3 @@ class TestGood:
         acme.run("config", "set", "acme.wait", "5s", home="settings")
         assert acme.run("config", "get", "acme.wait", home="settings").stdout == "5s\n"
         assert "duration" in acme.run("config", "set", "acme.wait", "soon", home="settings", code=1).stderr
-
-
-class TestBroken:
-    def test_each_is_reported_with_its_distribution_and_why(self, mischief):
-        plugins = listed(mischief)
-        assert {name for name, plugin in plugins.items() if plugin["status"] == "failed"} == set(REASONS)
-        for name, why in REASONS.items():
-            assert why in plugins[name]["error"]
-        stderr = mischief.run("plugins").stderr.splitlines()
-        for name, why in REASONS.items():
-            (line,) = (line for line in stderr if line.startswith(f"jobq: {name} (mischief 0.3): "))
-            assert why in line
-
-    def test_the_others_go_on(self, mischief):
-        job_id = mischief.run("add", "acme-greet", '{"name": "Ada"}').stdout.strip()
-        mischief.run("worker", "start", "--until-empty")
-        assert mischief.json("show", "--json", job_id)["state"] == "completed"
-        assert mischief.run("--version").stderr == ""
-        assert mischief.run("acme").stdout == "hello from acme\n"
-
-    @pytest.mark.parametrize("name", sorted(REASONS))
-    def test_only_asking_for_it_fails(self, mischief, name):
-        done = mischief.run("-p", name, "status", code=6)
-        assert f"{name} (mischief 0.3): " in done.stderr
-        assert "Traceback" not in done.stderr
-
-    def test_the_core_commands_cannot_be_replaced(self, mischief):
-        assert "replaced" not in mischief.run("status").stdout
-        assert "the core command 'status' cannot be replaced" in mischief.run("--help").stderr
-
-    def test_a_clash_is_over_when_one_is_blocked(self, mischief):
-        plugins = listed(mischief, "-p", "no:clash-one")
-        assert plugins["clash-two"]["status"] == "ok"
-
-    def test_a_provider_that_fails_when_it_is_used_is_no_fault_in_jobq(self, mischief):
-        done = mischief.run("--store", "late:", "add", "--", "true", code=6)
-        assert "the store 'late' cannot be made: OSError: no such server" in done.stderr
-
-    def test_a_handler_that_cannot_be_imported_is_a_failed_attempt(self, mischief):
-        job_id = mischief.run("add", "--max-attempts", "1", "gone").stdout.strip()
-        mischief.run("worker", "start", "--until-empty")
-        job = mischief.json("show", "--json", job_id)
-        assert job["state"] == "dead"
-        assert "mischief.gone" in json.dumps(job)
-
-    def test_strict_refuses_to_work_with_any_of_them_but_still_tells(self, mischief):
-        env = {"JOBQ_PLUGINS_STRICT": "true"}
-        assert "mischief 0.3" in mischief.run("status", env=env, code=6).stderr
-        assert set(REASONS) <= {plugin["name"] for plugin in mischief.json("plugins", "--json", env=env)}
-
-    def test_doctor_is_not_content(self, mischief):
-        report = mischief.json("doctor", "--json", code=5)
-        (check,) = (check for check in report["checks"] if check["name"] == "plugins")
-        assert len(check["problems"]) == len(REASONS)

@@ -3,29 +3,33 @@
 import itertools
 import json
 import os
+import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from jobq import plugincache
+from jobq import cli, plugincache, pluginimport
 from jobq.errors import PluginError
 from jobq.plugincache import PluginCache
+from jobq.pluginchecks import CORE_COMMANDS
 from jobq.plugins import Plugins
 from jobq.pluginscan import Plugin, Scan
 from jobq.providers import Option
-from jobq.testing import make_settings
+from jobq.testing import MemoryStore, make_settings
 
 NUMBERS = itertools.count()
 
 STORE = """
 from jobq import Provider, hookimpl
+from jobq.testing import MemoryStore
 
 @hookimpl
 def jobq_stores():
-    return [Provider(name={name!r}, summary="", make=lambda settings, context: "the store {name}")]
+    return [Provider(name={name!r}, summary="forgets", make=lambda settings, context: MemoryStore())]
 """
 
 
@@ -73,7 +77,8 @@ def test_a_plugin_is_found_by_its_entry_point_and_its_offer_chosen_by_name(insta
     plugin = named(plugins, "acme")
     assert (plugin.status, plugin.title) == ("ok", "acme (jobq-acme 2.1)")
     assert (plugin.hooks, plugin.offers) == (("jobq_stores",), {"store": ("acme",)})
-    assert plugins.provider("store", "acme").make(None, None) == "the store acme"
+    assert plugin.summaries == {"store acme": "forgets"}
+    assert isinstance(plugins.provider("store", "acme").make(None, None), MemoryStore)
 
 
 def test_the_bundled_ones_came_through_the_same_door():
@@ -221,6 +226,83 @@ def test_a_broken_plugin_breaks_only_itself(install, source, why):
     assert "broken" not in {notifier.name for notifier in plugins.notifiers(make_settings(*plugins.options()))}
 
 
+def test_a_hook_that_only_a_newer_jobq_has_may_be_optional(install):
+    source = "from jobq import hookimpl\n@hookimpl(optionalhook=True)\ndef jobq_frobnicate(colour): pass\n"
+    install("acme", source + STORE.format(name="acme"))
+    install("other", source)
+    plugins = Plugins()
+    assert (named(plugins, "acme").status, named(plugins, "acme").hooks) == ("ok", ("jobq_stores",))
+    assert "implements no hook" in named(plugins, "other").error
+
+
+def test_the_extras_of_an_entry_point_are_passed_over(install):
+    module = install("extra", STORE.format(name="extra"))
+    (points,) = Path(sys.path[0]).glob("dist_extra*/entry_points.txt")
+    points.write_text(f"[jobq]\nextra = {module} [fast]\n")
+    assert named(Plugins(), "extra").status == "ok"
+
+
+def test_of_two_distributions_with_one_name_the_first_on_the_path_counts(install, tmp_path, monkeypatch):
+    install("acme", STORE.format(name="old"), distribution="jobq-acme", version="1.0")
+    newer = tmp_path / "newer" / "jobq_acme-2.0.dist-info"
+    newer.mkdir(parents=True)
+    (newer / "METADATA").write_text("Metadata-Version: 2.1\nName: Jobq.Acme\nVersion: 2.0\n")
+    monkeypatch.syspath_prepend(newer.parent)
+    assert "acme" not in {plugin.name for plugin in Plugins().all}, "it has none any more"
+
+
+def test_no_plugin_may_add_a_command_of_jobqs_own():
+    assert set(cli._COMMANDS) == CORE_COMMANDS
+
+
+def test_one_that_takes_long_is_named_while_it_does(install, monkeypatch):
+    monkeypatch.setattr(pluginimport, "SLOW_SECONDS", 0.0)
+    install("slow", "import time\nwhile not __import__('fake_told').TOLD: time.sleep(0.001)\n" + STORE.format(name="s"))
+    told = SimpleNamespace(TOLD=[])
+    monkeypatch.setitem(sys.modules, "fake_told", told)
+    assert named(Plugins(warn=told.TOLD.append), "slow").status == "ok"
+    assert "still loading plugin slow (dist-slow 1.0)…" in told.TOLD
+
+
+QUIET = """
+import os, sys, threading, time
+from jobq.pluginimport import aside
+gate = threading.Event()
+if {others}:
+    threading.Thread(target=gate.wait).start()
+print("before")
+with aside():
+    print("python")
+    os.write(1, b"descriptor\\n")
+    sys.__stdout__.write("original\\n")
+print("after")
+gate.set()
+"""
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_descriptor_1_is_put_aside_only_where_no_other_thread_may_be_answering(others):
+    code = QUIET.format(others=others)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    if others:
+        assert set(done.stdout.splitlines()) == {"before", "after", "descriptor", "original"}
+    else:
+        assert done.stdout.splitlines() == ["before", "after"]
+        assert set(done.stderr.splitlines()) == {"python", "descriptor", "original"}
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_program_without_standard_streams_can_load_plugins(closed):
+    code = "import os, sys\nfrom jobq.pluginimport import aside\nwith aside(): print('x')\nos.write(0, b'fine')"
+    read, write = os.pipe()
+    with os.fdopen(read) as answer:
+        subprocess.run(
+            ["sh", "-c", f'exec "$@" {closed}>&-', "sh", sys.executable, "-c", code], stdin=write, check=True
+        )
+        os.close(write)
+        assert answer.read() == "fine"
+
+
 def test_what_a_plugin_prints_or_warns_of_at_import_spoils_no_answer(install, capsys):
     install("chatty", "import warnings\nprint('hello')\nwarnings.warn('old')\n" + STORE.format(name="chatty"))
     assert named(Plugins(), "chatty").status == "ok"
@@ -230,10 +312,11 @@ def test_what_a_plugin_prints_or_warns_of_at_import_spoils_no_answer(install, ca
 CHATTY = """
 import warnings
 from jobq import Option, Provider, hookimpl
+from jobq.testing import MemoryStore
 
 def make(settings, context):
     print("made")
-    return "it"
+    return MemoryStore()
 
 @hookimpl
 def jobq_stores():
@@ -258,7 +341,7 @@ def test_what_a_plugin_prints_in_its_hooks_spoils_no_answer(install, capsys):
     install("chatty", CHATTY)
     plugins = Plugins()
     plugins.commands()
-    assert plugins.provider("store", "chatty").make(None, None) == "it"
+    plugins.provider("store", "chatty").make(None, None)
     told = capsys.readouterr()
     assert told.out == ""
     assert set(told.err.split("\n")) >= {"stores", "handed over", "options", "commands", "made"}
@@ -274,7 +357,7 @@ def test_a_name_that_two_offer_is_an_error_of_both_that_names_both(install):
     ]
     with pytest.raises(PluginError, match="offered by"):
         plugins.provider("store", "same")
-    assert Plugins(blocked=["two"]).provider("store", "same").make(None, None) == "the store same"
+    assert Plugins(blocked=["two"]).offering("store", "same").name == "one"
 
 
 def test_a_blocked_plugin_is_not_imported_and_what_it_offers_is_refused(install, site):
@@ -486,6 +569,17 @@ class TestCache:
         assert PluginCache(home).load() is None
         assert named(Plugins(cache=PluginCache(home)), "json").status == "ok"
 
+    def test_entry_points_that_cannot_be_read_are_looked_at_anew(self, settle, install, site, home):
+        install("acme", COMMAND)
+        (points,) = site.glob("*.dist-info/entry_points.txt")
+        good = points.read_bytes()
+        points.write_bytes(good + b"\xff")
+        settle()
+        assert named(Plugins(cache=PluginCache(home)), "dist-acme").status == "failed"
+        assert PluginCache(home).load() is None
+        points.write_bytes(good)
+        assert named(Plugins(cache=PluginCache(home)), "acme").status == "ok"
+
     def test_what_json_cannot_hold_is_not_remembered(self, settle, site, home):
         settle()
         plugin = Plugin(
@@ -519,6 +613,22 @@ class TestCache:
         flag.touch()
         assert named(Plugins(cache=PluginCache(home)), "moody").status == "ok"
 
+    @pytest.mark.parametrize("looked_at", [{"asked": ["moody"]}, {"afresh": True}])
+    def test_one_that_is_asked_for_or_looked_at_afresh_is_imported_whatever_is_remembered(
+        self, settle, install, site, home, tmp_path, looked_at
+    ):
+        flag = tmp_path / "gone"
+        module = install(
+            "moody", f"import os\nif os.path.exists({str(flag)!r}): raise RuntimeError('gone')\n" + COMMAND
+        )
+        settle()
+        Plugins(cache=PluginCache(home))
+        del sys.modules[module]
+        flag.touch()
+        assert named(Plugins(cache=PluginCache(home)), "moody").status == "ok"
+        assert named(Plugins(cache=PluginCache(home), **looked_at), "moody").error == "RuntimeError: gone"
+        assert named(Plugins(cache=PluginCache(home)), "moody").status == "failed", "that is remembered"
+
     @pytest.mark.parametrize(
         ("source", "use"), [(COMMAND, "commands"), (NOTIFIER, "notifiers"), (STORE.format(name="s"), "provider")]
     )
@@ -535,7 +645,7 @@ class TestCache:
         plugins = Plugins(cache=PluginCache(home), warn=heard.append)
         assert named(plugins, "moody").status == "ok"
         if use == "provider":
-            with pytest.raises(PluginError, match=r"moody \(dist-moody 1.0\): RuntimeError: gone"):
+            with pytest.raises(PluginError, match=r"moody \(dist-moody 1.0\) cannot be used: RuntimeError: gone"):
                 plugins.provider("store", "s")
             return
         if use == "commands":

@@ -213,7 +213,6 @@ def test_lost_with_something_of_it_still_running_is_held_up(desk):
     worker.die()
     desk.app.create_home()
     directory = desk.app.home.path / "workers"
-    directory.mkdir(mode=0o700)
     lock = directory / f"{worker.id}.jobs"
     with lock.open("w") as held:
         lock.chmod(0o600)
