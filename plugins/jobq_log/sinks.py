@@ -82,6 +82,7 @@ def append(event: Event, home: Path | None, name: str) -> None:
 
     Raises:
         StoreError: it cannot be written to, or is no regular file of this user.
+        NotADirectoryError: its directory is not there.
     """
     path = (home or Path()) / name
     line = json.dumps(facts(event), separators=(",", ":")).encode() + b"\n"

@@ -49,7 +49,7 @@ _decode = json.JSONDecoder().decode
 def greeting(
     targets: Mapping[str, str], path: Sequence[str], memory: int | None, *, asked: Sequence[str], wrapped: bool
 ) -> bytes:
-    """The first line to a child."""
+    """The first line to a child; `memory` is in bytes."""
     message = {
         "handlers": dict(targets),
         "path": list(path),
