@@ -42,6 +42,7 @@ class _UnderWay:
 
     claim: Claim
     slot: int | None
+    output: Capture
     running: Running | None = None
     stopped: str = ""
     level: int = 0
@@ -137,7 +138,8 @@ class Attempts:
         job = claim.job
         key = job.id, claim.run
         slot = self._slots.pop() if self._slots else None
-        item = self._under_way[key] = _UnderWay(claim, slot)
+        output = Capture(self._home, job.id, claim.run, self._settings["output-limit"])
+        item = self._under_way[key] = _UnderWay(claim, slot, output)
 
         def progressed(progress: Progress) -> None:
             item.progress = progress
@@ -159,7 +161,7 @@ class Attempts:
             home=self._home,
             slot=slot,
             jobs_fd=jobs_fd,
-            output=Capture(self._home, job.id, claim.run, self._settings["output-limit"]),
+            output=output,
             kill_grace=self._settings["kill-grace"],
             result_limit=self._settings["result-limit"],
             progress=progressed,
@@ -199,6 +201,9 @@ class Attempts:
                 outcome = Outcome(kind=Kind.RELEASED, reason="the worker was stopped", finished=outcome.finished)
             if item.progress is not None:
                 outcome = replace(outcome, progress=item.progress)
+            if item.output.error is not None:
+                outcome = replace(outcome, output_error=item.output.error)
+                self._note(f"not all output of job {item.claim.job.id} could be kept: {item.output.error}")
             yield item.claim, outcome, item.slot is not None
 
     def heed(self, held: Sequence[Job]) -> list[Job]:

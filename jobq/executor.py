@@ -50,6 +50,7 @@ class Outcome:
         started: when it began (aware UTC), of one that was sent ahead; None: with its claim.
         finished: when the leader ended (aware UTC); None where it is only known now.
         progress: what it last reported; the worker adds it.
+        output_error: why not all of its output was kept; None: it was; the worker adds it.
     """
 
     kind: Kind
@@ -63,6 +64,7 @@ class Outcome:
     started: datetime | None = None
     finished: datetime | None = None
     progress: Progress | None = None
+    output_error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

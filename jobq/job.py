@@ -59,6 +59,7 @@ class Run:
         outcome: `completed failed timeout signal cannot-start lost released cancelled`.
         error: the reason, one line, or None.
         progress: what it last reported, as `jobq.progress.Progress.record` has it, or None.
+        output_error: why not all of its output was kept, or None.
     """
 
     run: int
@@ -69,9 +70,10 @@ class Run:
     outcome: str
     error: str | None = None
     progress: Mapping[str, Any] | None = None
+    output_error: str | None = None
 
     def record(self) -> dict[str, Any]:
-        """The JSON object of this run; `progress` is left out where there was none."""
+        """The JSON object of this run; `progress` and `output_error` are left out where there was none."""
         record = {
             "run": self.run,
             "worker": self.worker,
@@ -83,6 +85,8 @@ class Run:
         }
         if self.progress is not None:
             record["progress"] = dict(self.progress)
+        if self.output_error is not None:
+            record["output_error"] = self.output_error
         return record
 
     @staticmethod
@@ -98,6 +102,7 @@ class Run:
             outcome=record["outcome"],
             error=record.get("error"),
             progress=record.get("progress"),
+            output_error=record.get("output_error"),
         )
 
 

@@ -172,6 +172,7 @@ def _ended(claim: Claim, outcome: Outcome, finished: datetime) -> Run:
         outcome=outcome.kind.value,
         error=outcome.reason,
         progress=None if outcome.progress is None else outcome.progress.record(),
+        output_error=outcome.output_error,
     )
 
 

@@ -32,6 +32,9 @@ class Capture:
 
     A disk that refuses costs output, never the job: from there on nothing more of the attempt is kept but its tail.
 
+    Attributes:
+        error: why not all was kept that the bound leaves; None: it was.
+
     Args:
         home: the home directory.
         job_id, run: which attempt.
@@ -45,7 +48,7 @@ class Capture:
         self._head = self._ring = -1
         self._ring_total = 0
         self._last = b""
-        self._failed = False
+        self.error: str | None = None
 
     @functools.cached_property
     def _head_path(self) -> Path:
@@ -54,12 +57,14 @@ class Capture:
     def write(self, data: bytes) -> None:
         """Keep `data`, or what of it the bound leaves."""
         self._last = data[-TAIL_LIMIT:] if len(data) >= TAIL_LIMIT else (self._last + data)[-TAIL_LIMIT:]
-        if self._failed or not data:
+        if self.error is not None or not data:
             return
         try:
             self._store(data)
-        except (OSError, StoreError):
-            self._failed = True
+        except OSError as error:
+            self.error = error.strerror or type(error).__name__
+        except StoreError as error:
+            self.error = str(error)
 
     def tail(self) -> str:
         """The last lines written, at most 2 KiB of text; what is no UTF-8 is replaced."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from jobq.job import Job
+    from jobq.job import Job, Run
 
 FOLLOW_SECONDS = 0.1
 STATUS_SECONDS = 0.5
@@ -52,6 +52,8 @@ def logs_command(
             return
         run = run or job.run
         out.write(_last_lines(_reading(state, job, run).read(), lines))
+        if _tell_unkept(state, job, run, out):
+            return
         if not out.written and lines != 0:
             state.note(f"run {run} of job {job.id} printed nothing{_elsewhere(job, run)}")
         elif job.run > 1:
@@ -154,6 +156,7 @@ def _follow(
             out.write(reading.read())
             over = job.state is not State.PROCESSING and job.run >= run
             if job.state in ENDED or (over and run == last):
+                _tell_unkept(state, job, run, out)
                 return
             if over and run > told:
                 _tell_run(state, job, run, out, told)
@@ -176,12 +179,27 @@ def _tell_run(state: Globals, job: Job, run: int, out: _Output, told: int) -> No
     """Say how a run that is not the last one ended, and what comes next."""
     if run <= told:
         return
-    ended = next((item for item in job.history if item.run == run), None)
+    ended = _ended(job, run)
     if ended is None:
         return
+    _tell_unkept(state, job, run, out)
     out.end_line()
     why = f": {one_line(ended.error)}" if ended.error else ""
     state.note(f"run {run} {ended.outcome.replace('-', ' ')}{why}{_next(job, state.app.clock.now())}")
+
+
+def _tell_unkept(state: Globals, job: Job, run: int, out: _Output) -> bool:
+    """Say that not all output of a run could be kept, if that is so."""
+    ended = _ended(job, run)
+    if ended is None or ended.output_error is None:
+        return False
+    out.end_line()
+    state.note(f"not all output of run {run} could be kept: {one_line(ended.output_error)}")
+    return True
+
+
+def _ended(job: Job, run: int) -> Run | None:
+    return next((item for item in job.history if item.run == run), None)
 
 
 def _next(job: Job, now: datetime) -> str:
@@ -212,5 +230,6 @@ def _elsewhere(job: Job, run: int) -> str:
     """Where the output is, if another machine has it."""
     import socket
 
-    host = next((item.host for item in job.history if item.run == run), "")
+    ended = _ended(job, run)
+    host = "" if ended is None else ended.host
     return f"; it ran on {one_line(host)}, which keeps its output" if host not in ("", socket.gethostname()) else ""

@@ -128,8 +128,12 @@ def _run_row(run: Run) -> list[str]:
         "-" if run.started is None else _took(run.started, run.finished),
         run.worker[:8] or "-",
         run.host or "-",
-        run.error or "",
+        "; ".join([*filter(None, [run.error]), *_unkept(run)]),
     ]
+
+
+def _unkept(run: Run) -> list[str]:
+    return [] if run.output_error is None else [f"not all output was kept: {run.output_error}"]
 
 
 def _took(started: datetime | None, finished: datetime) -> str:

@@ -501,3 +501,19 @@ def test_ctrl_c_ends_the_waiting_and_never_the_job(jobq, worker, go, eventually)
 def test_python_m_jobq_is_the_command(jobq):
     done = subprocess.run([*jobq.command("--version")], env=jobq.environ, capture_output=True, text=True, check=True)
     assert re.fullmatch(r"jobq \d+\.\d+\.\d+\n", done.stdout)
+
+
+def test_output_that_could_not_be_kept_is_told(jobq):
+    """Where there is no room for it, a job goes on; nobody is told that it printed nothing."""
+    job_id = jobq.add(shell="echo precious")
+    (jobq.home / "output").write_bytes(b"")
+    worker = jobq.run_all()
+    (jobq.home / "output").unlink()
+    assert jobq.state(job_id) == "completed"
+    assert f"not all output of job {job_id} could be kept: " in worker.stderr
+    logs = jobq("logs", job_id)
+    assert logs.stdout == ""
+    assert "not all output of run 1 could be kept: " in logs.stderr
+    assert "printed nothing" not in logs.stderr
+    assert "not all output was kept: " in jobq("show", job_id).stdout
+    assert "output_error" in jobq.job(job_id)["history"][0]

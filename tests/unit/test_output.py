@@ -1,5 +1,6 @@
 """What attempts print, captured and bounded."""
 
+import errno
 import os
 
 import pytest
@@ -285,3 +286,27 @@ def test_nothing_of_a_job_that_had_the_same_id_is_kept(home, capture):
     assert kept(home) == b"short"
     second.write(numbered(3 * LIMIT))
     assert kept(home) == expected(b"short" + numbered(3 * LIMIT))
+
+
+def test_what_a_full_disk_did_not_take_is_told(home, capture, monkeypatch):
+    full = capture()
+    full.write(b"first\n")
+    assert full.error is None
+
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(output, "write_all", refuse)
+    full.write(b"second\n")
+    monkeypatch.undo()
+    full.write(b"third\n")
+    assert full.error == "No space left on device"
+    assert kept(home) == b"first\n", "no hole in what is kept"
+    assert full.tail() == "first\nsecond\nthird\n"
+
+
+def test_a_place_that_is_not_ours_is_told(home, capture):
+    unsafe = capture()
+    (home / "output").symlink_to("/tmp")
+    unsafe.write(b"data")
+    assert "output" in unsafe.error

@@ -929,3 +929,18 @@ def test_an_attempt_that_was_sent_ahead_is_told_with_its_own_start(bench):
     b.clock.__class__ = EndingClock
     worker.run()
     assert started[-1] >= START + timedelta(seconds=1)
+
+
+def test_output_that_could_not_be_kept_is_told_and_stands_in_the_history(bench):
+    def fills(attempt):
+        attempt.output.error = "No space left on device"
+        return SUCCESS
+
+    b = bench(lambda job: fills if job.id == "full" else SUCCESS)
+    b.enqueue("full")
+    b.enqueue("fine")
+    b.worker().run()
+    full, fine = (b.queue.get(job_id).history[-1] for job_id in ("full", "fine"))
+    assert (full.outcome, full.output_error) == ("completed", "No space left on device")
+    assert fine.output_error is None
+    assert "not all output of job full could be kept: No space left on device" in b.notes
