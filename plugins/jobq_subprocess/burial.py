@@ -9,11 +9,15 @@ from jobq.executor import Kind, Outcome
 from jobq_subprocess import outcomes
 from jobq_subprocess.command import abandon, pipe_of
 from jobq_subprocess.environment import markers
+from jobq_subprocess.roster import START_SECONDS
 from jobq_subprocess.supervision import Stop, Supervision
 from jobq_subprocess.tree import Ladder, Tree
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from jobq.clock import Wake
+    from jobq.job import Job
     from jobq_subprocess.protocol import Answer
     from jobq_subprocess.supervision import Ending, Surroundings
     from jobq_subprocess.warm import HandlerRun, WarmChild
@@ -106,7 +110,7 @@ class Burial:
     def _told(self, run: HandlerRun, ending: Ending) -> Outcome:
         job, tail = run.attempt.job, run.attempt.output.tail()
         if ending.timed_out and self._answer is None:
-            return outcomes.of_timeout(job, tail=tail, finished=ending.finished)
+            return self._timeout(job, tail=tail, finished=ending.finished)
         answer = self._heard()
         if answer is not None:
             return answer.outcome(tail)
@@ -121,9 +125,15 @@ class Burial:
         """As `_told`, where the end could not be watched."""
         tail = run.attempt.output.tail()
         if self._timed_out:
-            return outcomes.of_timeout(run.attempt.job, tail=tail, finished=None)
+            return self._timeout(run.attempt.job, tail=tail, finished=None)
         answer = self._heard()
         return outcomes.of_fault(error) if answer is None else answer.outcome(tail)
+
+    def _timeout(self, job: Job, *, tail: str, finished: datetime | None) -> Outcome:
+        if self._child.ready:
+            return outcomes.of_timeout(job, tail=tail, finished=finished)
+        reason = f"the handler's process was not ready within {START_SECONDS:g} s"
+        return Outcome(kind=Kind.FAILURE, reason=reason, tail=tail, finished=finished)
 
     def _heard(self) -> Answer | None:
         """What the child said of its attempt; after a fault it may be of another one that had begun already."""

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from jobq.executor import Ahead, Kind, Outcome
 from jobq_subprocess.ahead import Means, Places
-from jobq_subprocess.listening import TAKEN_BACK, Listener
+from jobq_subprocess.listening import Listener
 from jobq_subprocess.protocol import greeting, request
 from jobq_subprocess.roster import Roster
+from jobq_subprocess.serving import TAKEN_BACK
 from jobq_subprocess.warm import KEEPS_MESSAGES_APART, HandlerRun
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Children:
             ended(Outcome(kind=Kind.CANNOT_START, reason=f"no such handler: {attempt.job.handler}"))
             return run
         run.line = request(attempt, attempt.slot or 0)
-        self._listener.expect(run)
+        self._listener.serving.expect(run)
         child = self._roster.assign(run)
         if child is None:
             self._listener.start_child(run)
@@ -101,7 +102,7 @@ class Children:
         child = self._places.of(attempt.job)
         if child is not None:
             run.line = request(attempt, child.slot)
-            self._listener.expect(run)
+            self._listener.serving.expect(run)
             if self._roster.line_up(child, run):
                 if run.started_at is not None:
                     started(child.slot)
@@ -110,7 +111,7 @@ class Children:
                 elif self._roster.is_late(run):
                     self._listener.look_again()
                 return run
-            self._listener.forget(run)
+            self._listener.serving.forget(run)
         ended(TAKEN_BACK)
         return run
 

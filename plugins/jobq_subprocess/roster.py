@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from jobq_subprocess.warm import HandlerRun, WarmChild
 
 FOREVER = float("inf")
+START_SECONDS = 60.0
+"""How long a child may take until it is ready: what its interpreter imports at every start may hang."""
 
 
 def _to_be_taken_back(run: HandlerRun) -> float:
@@ -50,9 +52,10 @@ class Roster:
             return child
 
     def add(self, child: WarmChild, run: HandlerRun) -> None:
-        """A new child, started for this attempt; its time begins when the child is ready."""
+        """A new child, started for this attempt; its time begins when the child is ready, for which it has its own."""
         with self._lock:
             self.children.add(child)
+            self._deadlines[run] = self._clock.monotonic() + START_SECONDS
             child.run, run.child, child.slot = run, child, run.attempt.slot or 0
 
     def remove(self, child: WarmChild) -> bool:
@@ -175,7 +178,7 @@ class Roster:
 
     def is_over(self, run: HandlerRun) -> None:
         """An attempt has no deadline any more."""
-        if run.attempt.job.timeout is not None:
+        if run in self._deadlines:
             with self._lock:
                 self._deadlines.pop(run, None)
 
@@ -193,3 +196,5 @@ class Roster:
         timeout = run.attempt.job.timeout
         if timeout is not None:
             self._deadlines[run] = run.began + timeout.total_seconds()
+        elif self._deadlines:
+            self._deadlines.pop(run, None)

@@ -13,7 +13,7 @@ from jobq.executor import Attempt, Kind
 from jobq.job import State
 from jobq.output import Capture, Reading
 from jobq.testing import make_job
-from jobq_subprocess import listening, roster, warm
+from jobq_subprocess import roster, serving, warm
 
 ENDS_WITHIN = 30.0
 FAULT = "executor failed: ZeroDivisionError: a fault"
@@ -308,7 +308,7 @@ def test_a_fault_of_the_executor_ends_each_once(lab, line, monkeypatch, tmp_path
         monkeypatch.undo()
         raise ZeroDivisionError("a fault")
 
-    monkeypatch.setattr(listening.Listener, "_take_in", fail)
+    monkeypatch.setattr(serving.Serving, "_take_in", fail)
     gate.touch()
     for run in (before, *ahead):
         assert run.outcome.kind is Kind.RELEASED or run.outcome.reason == FAULT

@@ -15,8 +15,8 @@ import pytest
 from jobq import processes
 from jobq.executor import Kind
 from jobq_subprocess.burial import Burial
-from jobq_subprocess.listening import Listener
 from jobq_subprocess.roster import Roster
+from jobq_subprocess.serving import Serving
 from jobq_subprocess.warm import WarmChild
 
 
@@ -395,7 +395,7 @@ def test_a_fault_that_comes_with_an_attempt_goes_with_it(lab, monkeypatch):
     look = Roster.look
 
     def fail(self):
-        if self._deadlines:
+        if any(run.attempt.job.timeout for run in self._deadlines):
             raise OverflowError("too long")
         return look(self)
 
@@ -513,7 +513,7 @@ def test_pythons_resource_tracker_is_no_leftover(lab):
 
 def test_a_child_that_died_while_it_was_idle_costs_the_next_attempt_nothing(lab, monkeypatch, gone, eventually):
     child = lab.handle("about").result["pid"]
-    died = Listener._died
+    died = Serving.died
 
     def late(self, child):
         if not stuck.is_set():  # it is heard of only when the next attempt has been handed over
@@ -522,7 +522,7 @@ def test_a_child_that_died_while_it_was_idle_costs_the_next_attempt_nothing(lab,
         died(self, child)
 
     stuck, handed = threading.Event(), threading.Event()
-    monkeypatch.setattr(Listener, "_died", late)
+    monkeypatch.setattr(Serving, "died", late)
     os.kill(child, signal.SIGKILL)
     assert stuck.wait(30)
     run = lab.start(handler="echo", payload=1)
@@ -550,3 +550,14 @@ def test_what_there_is_no_room_to_listen_to_is_handed_back(lab, monkeypatch):
         assert os.listdir("/proc/self/fd") == before
     assert (outcome.kind, outcome.reason) == (Kind.RELEASED, "this machine has no room for it: Too many open files")
     assert lab.handle("echo", 2).result == 2
+
+
+def test_a_child_that_never_gets_ready_is_not_waited_for(lab, monkeypatch, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import time; time.sleep(1000)")
+    monkeypatch.setattr("jobq_subprocess.roster.START_SECONDS", 0.2)
+    monkeypatch.setitem(lab.executor._environment._base, b"PYTHONPATH", str(tmp_path).encode())
+    outcome = lab.handle("echo", 1, grace=0.1)
+    assert outcome.kind is Kind.FAILURE
+    assert outcome.reason == "the handler's process was not ready within 60 s"
+    monkeypatch.undo()
+    assert lab.handle("echo", 1, timeout=3600.0).result == 1
