@@ -4,6 +4,7 @@ It is built where Sphinx is installed (`tox -e docs`), with warnings as errors, 
 in its pages, and their text.
 """
 
+import importlib
 import inspect
 import os
 import re
@@ -24,7 +25,7 @@ from jobq.cli.base import GLOBAL_OPTIONS
 from jobq.events import EventKind
 from jobq.options import KERNEL_OPTIONS
 from jobq.settings import shown
-from jobq.testing import contracts, fixtures
+from jobq.testing import contracts
 
 pytest.importorskip("sphinx")
 
@@ -186,6 +187,7 @@ def test_everything_that_jobq_exports(everywhere, name):
 def test_everything_for_tests(everywhere):
     wanted = {f"jobq.testing.{name}" for name in jobq.testing.__all__ if name != "START"} | {"jobq.testing.clock.START"}
     wanted |= {f"jobq.testing.contracts.{name}" for name in contracts.__all__}
+    fixtures = importlib.import_module("jobq.testing.fixtures")  # not before pytest has rewritten its asserts
     own = [name for name, value in vars(fixtures).items() if type(value).__name__ == "FixtureFunctionDefinition"]
     assert own
     assert wanted | {f"jobq.testing.fixtures.{name}" for name in own} <= everywhere

@@ -24,7 +24,7 @@ from jobq.testing import make_info
 from .terminals import CTRL_C, CTRL_D, CTRL_Z, Terminal, screen_of
 
 ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
-NOTHING = Wanted(queues=None, handlers=frozenset(), max_losses=None)
+NOTHING = Wanted(queues=None, handlers=frozenset())
 
 
 class Member:
