@@ -70,6 +70,12 @@ class CutsLongTexts(Keeping):
         return replace(job, payload={"text": job.payload["text"][: 1 << 16]}) if long else job
 
 
+@fault("test_many_are_given_by_their_whole_ids")
+class GivesManyByTheirBeginning(MemoryStore):
+    def get_many(self, job_ids):
+        return {job.id: job for text in job_ids for job in self.storage.jobs.values() if job.id.startswith(text)}
+
+
 @fault(
     "test_every_taken_or_repeated_id_is_named_and_nothing_added",
     "test_a_batch_of_any_size_is_added_whole_or_not_at_all",
@@ -375,6 +381,12 @@ class FindsWhatComesLater(MemoryStore):
         while job := next((job for job in super().find(query) if job.id not in seen), None):
             seen.add(job.id)
             yield job
+
+
+@fault("test_what_is_found_is_the_state_at_the_call")
+class FindsWhenItIsFirstAskedForAJob(MemoryStore):
+    def find(self, query):
+        yield from super().find(query)
 
 
 @fault("test_found_are_running_then_waiting_then_dead_then_finished_ones")
