@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from jobq.errors import DuplicateJob, InvalidInput, JobNotFound
+from jobq.errors import DuplicateJob, InvalidInput
 from jobq.spec import new_job
 from jobq.store import NewJob
 
@@ -64,18 +64,19 @@ def store_new(app: App, new: Sequence[NewJob], *, if_absent: bool, progress: Cal
     if not new:
         return []
     app.create_home()
+    there: dict[str, Job] = {}
     if len(new) > BATCH:
-        _standing(app, [item for item in new if not item.generated], if_absent=if_absent)
+        there = _standing(app, [item for item in new if not item.generated], if_absent=if_absent)
     jobs: list[Job] = []
     for start in range(0, len(new), BATCH):
-        jobs += _add(app, new[start : start + BATCH], if_absent=if_absent)
+        jobs += _add(app, new[start : start + BATCH], there, if_absent=if_absent)
         if progress is not None:
             progress(len(jobs))
     return jobs
 
 
-def _add(app: App, new: Sequence[NewJob], *, if_absent: bool) -> list[Job]:
-    there: dict[str, Job] = {}
+def _add(app: App, new: Sequence[NewJob], there: dict[str, Job], *, if_absent: bool) -> list[Job]:
+    """Store one batch, but for the jobs that are `there` already; more of them are added to `there`."""
     while True:
         todo = [item for item in new if item.job.id not in there]
         try:
@@ -84,11 +85,11 @@ def _add(app: App, new: Sequence[NewJob], *, if_absent: bool) -> list[Job]:
         except DuplicateJob as error:
             if not if_absent:
                 raise
-            there |= _standing(app, [item for item in todo if item.job.id in error.ids], if_absent=True)
+            there.update(_standing(app, [item for item in todo if item.job.id in error.ids], if_absent=True))
     for job in added:
         app.tell("enqueued", job, run=0)
-    stored = there | {job.id: job for job in added}
-    return [stored[item.job.id] for item in new]
+    stored = {job.id: job for job in added}
+    return [stored.get(item.job.id) or there[item.job.id] for item in new]
 
 
 def _standing(app: App, new: Iterable[NewJob], *, if_absent: bool) -> dict[str, Job]:
@@ -97,15 +98,9 @@ def _standing(app: App, new: Iterable[NewJob], *, if_absent: bool) -> dict[str, 
     Raises:
         DuplicateJob: there are some that may not be there, or are other work.
     """
-    there: dict[str, Job] = {}
-    refused = []
-    for item in new:
-        try:
-            job = there[item.job.id] = app.store.get(item.job.id)
-        except JobNotFound:
-            continue
-        if not if_absent or _work(job) != _work(item.job):
-            refused.append(job.id)
+    wanted = {item.job.id: item.job for item in new}
+    there = app.store.get_many(wanted)
+    refused = [job.id for job in there.values() if not if_absent or _work(job) != _work(wanted[job.id])]
     if refused:
         raise DuplicateJob(refused, work="other work" if if_absent else "")
     return there

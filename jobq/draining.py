@@ -74,7 +74,9 @@ class Draining:
         jobs = f"{len(ids)} running job{'s' if len(ids) > 1 else ''} ({', '.join(ids[:5])})"
         if ids and self.level == DRAIN:
             self._note(f"stopping: finishing {jobs}; Ctrl-C again, or `jobq worker stop --now`, ends them")
+        elif ids and self.level == NOW:
+            self._note(f"stopping: ending {jobs}, to be handed back; a third Ctrl-C kills them")
         elif ids:
-            self._note(f"stopping: ending {jobs}, to be handed back")
+            self._note(f"stopping: killing {jobs}, to be handed back")
         elif unrecorded:
             self._note(f"stopping: waiting for the store to take {unrecorded} outcomes")

@@ -103,8 +103,9 @@ class WrongState(Conflict):
 
     def __init__(self, job_id: str, state: str, verb: str, allowed: Sequence[str] = ()) -> None:
         self.job_id, self.state, self.verb = job_id, state, verb
-        why = f"; only {' and '.join(allowed)} jobs can be" if allowed else ""
-        super().__init__(f"cannot {verb} job {job_id}: it is {state}{why}")
+        *others, last = allowed or ("",)
+        wanted = f"{', '.join(others)} or {last}" if others else last
+        super().__init__(f"cannot {verb} job {job_id}: it is {state}" + (f", not {wanted}" if allowed else ""))
 
 
 class JobChanged(Conflict):

@@ -37,7 +37,7 @@ _TOKEN = "token"  # noqa: S105 - the name of a file
 _TOKEN_BYTES = 16
 _MARK = "workers"
 """Made with the home, which is known by it from then on, whatever a store puts beside it."""
-_OURS = frozenset({"config.toml", "queue", "output", _MARK, "cache", "trusted", _TOKEN, ".gitignore"})
+_OURS = frozenset({"config.toml", "queue", "queue.made", "output", _MARK, "cache", "trusted", _TOKEN, ".gitignore"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from jobq import processes
+from jobq.errors import StoreUnavailable
 from jobq.executor import Recovered
 from jobq.files import open_private, private_directory, replace, unavailable
 from jobq.members import Presence, WorkerInfo
@@ -69,9 +70,11 @@ class FilePresence(Presence):
         except BaseException:
             for descriptor, path in zip(made, (lock, jobs), strict=False):
                 os.close(descriptor)
-                _unpublished(path).unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    os.unlink(_unpublished(path))
             if self._lock_fd < 0:
-                _unlink_all(self._directory, self.id)
+                with contextlib.suppress(StoreUnavailable):
+                    _unlink_all(self._directory, self.id)
             raise
         before = (self._lock_fd, self.jobs_fd)
         self._lock_fd, self.jobs_fd = made
@@ -100,12 +103,18 @@ class FilePresence(Presence):
         return True
 
     def close(self, *, clean: bool = True) -> None:
-        """Leave. The files go first, then the locks; without `clean` the files stay, for recovery to find."""
+        """Leave. The files go first, then the locks; without `clean` the files stay, for recovery to find.
+
+        Raises:
+            StoreUnavailable: the files cannot be removed; the locks are let go all the same.
+        """
         if self._lock_fd < 0:
             return
-        if clean:
-            _unlink_all(self._directory, self.id)
-        self._let_go()
+        try:
+            if clean:
+                _unlink_all(self._directory, self.id)
+        finally:
+            self._let_go()
 
     def _let_go(self) -> None:
         for descriptor in (self._lock_fd, self.jobs_fd):
@@ -154,7 +163,11 @@ def left_running(directory: Path, worker_id: str) -> bool:
 
 
 def forget(directory: Path, worker_id: str) -> None:
-    """Remove the files of a worker that is gone and recovered."""
+    """Remove the files of a worker that is gone and recovered.
+
+    Raises:
+        StoreUnavailable: they cannot be removed.
+    """
     _unlink_all(directory, worker_id)
 
 
@@ -281,8 +294,11 @@ def _identity(facts: os.stat_result) -> list[int]:
 
 
 def _unlink_all(directory: Path, worker_id: str) -> None:
-    for unfinished in directory.glob(f".{worker_id}.*.new"):  # of a replacement that was killed
-        unfinished.unlink(missing_ok=True)
-    for kind in ("json", "jobs", "runs", "lock"):  # the lock last: without it the worker is not seen at all
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(directory / f"{worker_id}.{kind}")
+    try:
+        for unfinished in directory.glob(f".{worker_id}.*.new"):  # of a replacement that was killed
+            unfinished.unlink(missing_ok=True)
+        for kind in ("json", "jobs", "runs", "lock"):  # the lock last: without it the worker is not seen at all
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(directory / f"{worker_id}.{kind}")
+    except OSError as error:
+        raise unavailable(error, directory) from None

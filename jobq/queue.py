@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobq import adding
 from jobq.clock import Wake
-from jobq.errors import InvalidInput, WaitTimeout
+from jobq.errors import InvalidInput, JobNotFound, WaitTimeout
 from jobq.job import ENDED, Job, State
 from jobq.spec import checked_queue
 from jobq.store import Query
@@ -134,6 +134,14 @@ class Queue:
         """
         return self._app.store.get(job_id)
 
+    def get_many(self, job_ids: Sequence[str]) -> dict[str, Job]:
+        """The jobs of those of these whole ids that there are, by id.
+
+        Raises:
+            InvalidInput: a text in place of the ids.
+        """
+        return self._app.store.get_many(_several("job_ids", job_ids))
+
     def find(self, query: Query | None = None) -> Iterator[Job]:
         """The jobs that match: running, waiting in claim order, dead, then finished ones, latest first."""
         return self._app.store.find(query or Query())
@@ -198,11 +206,15 @@ class Queue:
     def pause(self, queue: str, *, reason: str = "") -> None:
         """Let no more jobs of this queue be claimed, until `resume`; running ones go on.
 
+        A queue that is paused already keeps its reason where none is given.
+
         Raises:
             InvalidInput: that is no name of a queue.
         """
+        checked_queue(queue)
         self._app.create_home()
-        self._app.store.pause(checked_queue(queue), True, reason=reason, now=self._app.clock.now())
+        if reason or queue not in self.counts().paused:
+            self._app.store.pause(queue, True, reason=reason, now=self._app.clock.now())
 
     def resume(self, queue: str) -> None:
         """Let jobs of this queue be claimed again.
@@ -238,18 +250,25 @@ class Queue:
         ended: dict[str, Job] = {}
         with Wake() as nothing:
             while True:
-                for job_id in job_ids:
-                    if job_id not in ended and (job := self.get(job_id)).state in ENDED:
-                        ended[job_id] = job
+                begun = clock.monotonic()
+                asked = [job_id for job_id in dict.fromkeys(job_ids) if job_id not in ended]
+                found = self.get_many(asked)
+                for job_id in asked:
+                    if job_id not in found:
+                        raise JobNotFound(job_id)
+                    if found[job_id].state in ENDED:
+                        ended[job_id] = found[job_id]
                         if seen is not None:
-                            seen(job)
+                            seen(found[job_id])
                 missing = len(set(job_ids)) - len(ended)
                 if not missing:
                     return [ended[job_id] for job_id in job_ids]
-                left = WAIT_INTERVAL if end is None else end - clock.monotonic()
+                now = clock.monotonic()
+                pause = max(WAIT_INTERVAL, now - begun)  # so that asking for very many takes half of the time at most
+                left = pause if end is None else end - now
                 if left <= 0:
                     raise WaitTimeout(f"{missing} of {len(set(job_ids))} jobs have not ended in time")
-                clock.wait(nothing, min(WAIT_INTERVAL, left))
+                clock.wait(nothing, min(pause, left))
 
     def recover(self) -> tuple[HeldUp, ...]:
         """Give back the jobs of workers that died, now; what cannot be given back, and why."""

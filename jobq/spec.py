@@ -210,8 +210,12 @@ def _env(field: str, value: object) -> dict[str, str]:
     if not isinstance(value, dict):
         raise InvalidInput(field, value, "must be an object of names and texts")
     for name, text in value.items():
-        if not isinstance(name, str) or not name or "=" in name or not isinstance(text, str):
-            raise InvalidInput(f"{field}.{name}", HIDDEN, "must be a text, and its name hold no =")
+        if not isinstance(name, str) or not name:
+            raise InvalidInput(field, HIDDEN, "has a variable without a name")
+        if "=" in name:
+            raise InvalidInput(f"{field}.{name}", HIDDEN, "must have no = in its name")
+        if not isinstance(text, str):
+            raise InvalidInput(f"{field}.{name}", HIDDEN, "must be a text")
         try:
             check_json(field, [name, text])
         except InvalidInput as error:

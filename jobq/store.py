@@ -6,14 +6,16 @@ everywhere: a store reads no clock of its own (one that spans machines may use i
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from jobq.errors import JobNotFound
 from jobq.job import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from jobq.job import Change, Job
@@ -228,6 +230,17 @@ class Store(ABC):
         Raises:
             JobNotFound: there is none.
         """
+
+    def get_many(self, job_ids: Iterable[str]) -> dict[str, Job]:
+        """The jobs of these whole ids, by id; none for an id that is not there.
+
+        This one asks for each by itself; a store overrides it where all cost less than each.
+        """
+        found = {}
+        for job_id in job_ids:
+            with contextlib.suppress(JobNotFound):
+                found[job_id] = self.get(job_id)
+        return found
 
     @abstractmethod
     def find(self, query: Query) -> Iterator[Job]:

@@ -10,7 +10,7 @@ class Summary:
     """Counts of how attempts ended.
 
     Attributes:
-        completed, failed, dead, cancelled, released: how many attempts ended so.
+        completed, failed, dead, cancelled, snoozed, released: how many attempts ended so.
         discarded: runs whose outcome was refused, because somebody else had decided about the job.
         left: jobs that wait in its queues.
         forced: whether running jobs had to be ended for the stop.
@@ -20,6 +20,7 @@ class Summary:
     failed: int = 0
     dead: int = 0
     cancelled: int = 0
+    snoozed: int = 0
     released: int = 0
     discarded: int = 0
     left: int = 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import os
 from dataclasses import replace
-from datetime import timedelta
 from random import SystemRandom
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,6 +19,7 @@ from jobq.clock import Wake
 from jobq.draining import DRAIN, NOW, Draining
 from jobq.errors import InvalidInput
 from jobq.executor import Kind, Outcome
+from jobq.horizon import Horizon
 from jobq.job import State, new_id
 from jobq.members import WorkerInfo
 from jobq.recovery import Recovery
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from jobq.members import Presence
     from jobq.store import Claimed
 
-SOON = timedelta(hours=24)
 LOOK_SECONDS = 0.25
 _NEVER = float("-inf")
 T = TypeVar("T")
@@ -114,6 +113,7 @@ class Worker:
         self._unrecorded: list[Ended] = []
         self._trouble = StoreTrouble(self._clock, self._note)
         self._draining = Draining(self._clock, self._settings, self._note)
+        self._horizon = Horizon(until, self._clock, self._note)
         self._retention = Retention(app.home.path, self._settings, self._clock)
         self._turns = Turns(self._clock)
         self._due: datetime | None = None
@@ -286,7 +286,7 @@ class Worker:
                 continue
             job = claim.job.changed(change, now=now)
             kind = "released" if job.state is State.PENDING else job.state.value
-            self.summary.count(kind)
+            self.summary.count("snoozed" if kind == "released" and job.run_at > now else kind)
             self._app.tell(kind, job, time=now)
             self._finished(job)
 
@@ -331,7 +331,7 @@ class Worker:
             return True
         if self._until is None or self._trouble.error is not None or not self._exhausted or recovery.under_way:
             return False
-        if self._is_soon(self._due):
+        if self._horizon.waits_for(self._due):
             return False
         if self._until == "idle":
             return True
@@ -340,13 +340,8 @@ class Worker:
         if self._ask(lambda: self._count(State.PROCESSING), stuck + 1) > stuck:
             return False
         # Somebody's job may have become a retry between the claim and the count.
-        return self._ask(
-            lambda: not self._is_soon(self._app.store.next_due(self._request().wanted, now=self._clock.now())), False
-        )
-
-    def _is_soon(self, due: datetime | None) -> bool:
-        soon = SOON if self._until == "empty" else timedelta(0)
-        return due is not None and due <= self._clock.now() + soon
+        wanted, now = self._request().wanted, self._clock.now()
+        return self._ask(lambda: not self._horizon.waits_for(self._app.store.next_due(wanted, now=now)), False)
 
     def _count(self, *states: State) -> int:
         """How many jobs of this worker's queues are in one of these states."""

@@ -56,10 +56,19 @@ class Root(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The core commands in the order of a day's work, then those of plugins."""
-        return [*_COMMANDS, *sorted(self._plugin_commands(ctx))]
+        try:
+            offered = self._plugin_commands(ctx)
+        except JobqError as error:  # help is given even so
+            talk(f"jobq: {error}")
+            offered = {}
+        return [*_COMMANDS, *sorted(offered)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name, with its module imported; None where there is none."""
+        """The command of this name, with its module imported; None where there is none.
+
+        Raises:
+            JobqError: it is none of the core, and those of plugins cannot be asked for.
+        """
         module = _COMMANDS.get(cmd_name)
         if module is None:
             return self._plugin_commands(ctx).get(cmd_name)
@@ -97,13 +106,8 @@ class Root(click.Group):
             raise _NobodyReads from None
 
     def _plugin_commands(self, ctx: click.Context) -> dict[str, click.Command]:
-        try:
-            offered = ctx.ensure_object(Globals).app.plugins.commands()
-        except JobqError as error:
-            talk(f"jobq: {error}")
-            return {}
         commands: dict[str, click.Command] = {}
-        for plugin, command in offered:
+        for plugin, command in ctx.ensure_object(Globals).app.plugins.commands():
             if command.name is not None:
                 commands[command.name] = command
                 self._owners[command.name] = f"plugin {plugin.title}"

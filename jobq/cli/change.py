@@ -12,7 +12,7 @@ import click
 
 from jobq.cli.base import Globals, Group, command, confirm, first_failure, show_json, with_globals
 from jobq.cli.selection import Selection, exact_job, find, select, selection
-from jobq.cli.text import columns
+from jobq.cli.text import columns, one_line
 from jobq.errors import StoreUnavailable, WaitTimeout, WrongState
 from jobq.job import State
 from jobq.times import format_time, parse_duration
@@ -118,12 +118,19 @@ def prune_command(state: Globals, older_than: str, states: tuple[str, ...]) -> N
 @click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
 @click.option("--reason", default="", metavar="TEXT", help="Shown by status and why.")
 def pause_command(state: Globals, queues: tuple[str, ...], reason: str) -> int:
-    """Let no more jobs of these queues start; running ones go on, and enqueueing too."""
+    """Let no more jobs of these queues start; running ones go on, and enqueueing too.
+
+    A queue that is paused already keeps its reason, unless another one is given.
+    """
 
     def pause(queue: str) -> None:
-        known = queue in state.queue.counts().queues
+        counts = state.queue.counts()
         state.queue.pause(queue, reason=reason)
-        state.note(f"Queue {queue} paused" + ("" if known else " (there are no jobs in it)"))
+        before = counts.paused.get(queue)
+        if before is not None and reason in ("", before):
+            state.note(f"Queue {queue} is paused already" + (f" ({one_line(before)})" if before else ""))
+        else:
+            state.note(f"Queue {queue} paused" + ("" if queue in counts.queues else " (there are no jobs in it)"))
 
     return first_failure([lambda queue=queue: pause(queue) for queue in queues])  # type: ignore[misc]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import time
@@ -11,15 +12,58 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jobq.cli.text import one_line
 from jobq.files import open_private, private_directory, read_private
 from jobq.presence import is_alive
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from jobq.cli.base import Globals
+    from jobq.members import WorkerInfo
 
 LOG_KEPT_SECONDS = 7 * 86400.0
+LEAST_OF_AN_ID = 4
+"""Characters of a worker's id that name it."""
+
+_GREETING = re.compile(r"^worker (.*) \(pid (\d+)\) serves ", re.MULTILINE)
+_GREETED_WITHIN = 64 << 10
+"""Bytes of a log in which the greeting stands; plugins may have their say before it."""
+
+
+def greeting(info: WorkerInfo, stop: str) -> str:
+    """What a worker says of itself when it has joined; `stop` is what stops it."""
+    served = "all queues" if info.queues is None else ", ".join(info.queues)
+    name = one_line(info.name)
+    return f"worker {name} (pid {info.pid}) serves {served}, {info.count} at once; {stop} stops it"
+
+
+def find_log(directory: Path, worker: str | None, living: Collection[str]) -> Path | None:
+    """The log of a worker, the latest where several are meant; None where there is none.
+
+    Args:
+        directory: where the logs are.
+        worker: its name, its pid, or the beginning of its id; None: any.
+        living: ids of live workers that are meant; they go before those that are gone.
+    """
+    logs: list[tuple[float, Path]] = []
+    for path in directory.glob("*.log"):
+        with contextlib.suppress(FileNotFoundError):  # too old, and removed just now
+            logs.append((path.lstat().st_mtime, path))
+    found = [path for _, path in sorted(logs)]
+    if worker is not None:
+        found = [path for path in found if path.stem in living] or [path for path in found if _is_of(path, worker)]
+    return found[-1] if found else None
+
+
+def _is_of(log: Path, worker: str) -> bool:
+    if len(worker) >= LEAST_OF_AN_ID and log.stem.startswith(worker):
+        return True
+    with contextlib.suppress(FileNotFoundError), open(open_private(log, os.O_RDONLY), "rb") as file:
+        greeted = _GREETING.search(file.read(_GREETED_WITHIN).decode("utf-8", "backslashreplace"))
+        return greeted is not None and one_line(worker) in greeted.groups()
+    return False
 
 
 def detach_worker(state: Globals) -> int:

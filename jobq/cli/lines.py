@@ -85,9 +85,11 @@ def line(job: Job) -> str:
         took = f" after {format_duration(max(run.finished - run.started, _NONE))}"
     when = local_time(job.updated_at)[11:]
     ended = coloured(job.state.value, job.state.value, sys.stdout)
-    if job.state is State.PENDING:
-        ended = "handed back"
     reason = ""
+    if job.state is State.PENDING:
+        snoozed = job.run_at - job.updated_at
+        ended = "snoozed" if snoozed > _NONE else "handed back"
+        reason = f"; again in {format_duration(snoozed)}" if snoozed > _NONE else ""
     if job.state in (State.FAILED, State.DEAD):
         reason = f": {(job.last_error or '').partition(chr(10))[0][:200]}"
     if job.state is State.FAILED:
@@ -106,6 +108,7 @@ def told(summary: Summary) -> str:
             (f"failed attempt{plural}", summary.failed + summary.dead),
             ("dead", summary.dead),
             ("cancelled", summary.cancelled),
+            ("snoozed", summary.snoozed),
             ("handed back", summary.released),
             ("discarded", summary.discarded),
         )

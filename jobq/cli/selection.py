@@ -143,10 +143,11 @@ def select(state: Globals, chosen: Selection, *, whole_ids: bool) -> tuple[list[
     if not chosen.ids:
         return list(find(state, chosen)), 0
     look_up = exact_job if whole_ids else find_job
+    known = state.queue.get_many(chosen.ids)
     jobs: dict[str, Job] = {}
 
     def add(job_id: str) -> None:
-        job = look_up(state, job_id)
+        job = known.get(job_id) or look_up(state, job_id)
         jobs[job.id] = job
 
     code = first_failure([lambda job_id=job_id: add(job_id) for job_id in chosen.ids])  # type: ignore[misc]

@@ -72,8 +72,9 @@ def _times(job: Job, now: datetime) -> Iterator[tuple[str, str]]:
         wait = job.run_at - now
         yield "due", f"{local_time(job.run_at)} ({f'in {in_words(wait)}' if wait > timedelta() else 'now'})"
     if job.started_at is not None:
-        waited = f" (waited {in_words(job.started_at - job.created_at)})" if job.run == 1 else ""
-        yield "started", f"{local_time(job.started_at)}{waited}"
+        waited = timedelta(seconds=(job.started_at - job.created_at) // timedelta(seconds=1))
+        told = f" (waited {in_words(waited)})" if job.run == 1 and waited > timedelta() else ""
+        yield "started", f"{local_time(job.started_at)}{told}"
     if job.finished_at is not None:
         took = f" (took {_took(job.started_at, job.finished_at)})" if job.started_at is not None else ""
         yield "finished", f"{local_time(job.finished_at)}{took}"

@@ -20,13 +20,18 @@ _UNWRITABLE = frozenset({errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT, err
 def prepare() -> None:
     """See to it that the three standard descriptors are open, and that no text is unwritable for its characters.
 
-    With one of them closed, the next file to be opened would get its number, and whatever is printed.
+    With one of them closed, the next file to be opened would get its number, and whatever is printed. An answer that
+    has nowhere to go is still one that cannot be written.
     """
-    for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+    for descriptor, name, mode, flags in (
+        (0, "stdin", "r", os.O_RDWR),
+        (1, "stdout", "w", os.O_RDONLY),
+        (2, "stderr", "w", os.O_RDWR),
+    ):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number is this one's
+            os.set_inheritable(os.open(os.devnull, flags), True)  # the lowest free number is this one's
         if getattr(sys, name) is None:
             setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - for good
     for stream in (sys.stdout, sys.stderr):

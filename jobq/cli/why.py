@@ -44,7 +44,7 @@ def explain(state: Globals, job: Job) -> str:
         return f"{name} was cancelled at {local_time(job.finished_at)}; `jobq retry {job.id}` runs it after all."
     if job.state is State.DEAD:
         return (
-            f"{name} is dead since {local_time(job.finished_at or job.updated_at)}, "
+            f"{name} has been dead since {local_time(job.finished_at or job.updated_at)}, "
             f"with {job.attempts} of {job.max_attempts} attempts failed: {reason(job) or 'no reason is known'}"
             f"{_no_more(job)}; `jobq retry {job.id}` gives it new ones."
         )
@@ -57,11 +57,11 @@ def _processing(state: Globals, job: Job, now: datetime) -> str:
     workers = state.queue.workers()
     worker = next((worker for worker in workers if worker.id == job.worker), None)
     if worker is not None:
-        since = in_words(now - (job.started_at or now))
+        ran = in_words(now - (job.started_at or now))
         asked = ", and was asked to stop" if job.cancel_requested_at is not None else ""
         progress = reported([worker]).get((job.id, job.run))
         come = "" if progress is None else f" and says that it is at {in_full(progress)}"
-        return f"is running since {since} in {_named(worker)}{come}{asked}"
+        return f"has been running for {ran} in {_named(worker)}{come}{asked}"
     from jobq import presence
 
     if presence.left_running(state.app.home.path / "workers", job.worker or ""):
@@ -114,11 +114,13 @@ def _in_line(state: Globals, job: Job, workers: Sequence[WorkerInfo], paused: se
     busy = all(len(worker.running) >= worker.count for worker in workers)
     if not busy and not ahead:
         return f"is due, and {_named(workers[0])} is about to take it"
-    who = f"all {len(workers)} workers that may take it are" if len(workers) > 1 else f"{_named(workers[0])} is"
+    who, are, have = _named(workers[0]), "is", "has"
+    if len(workers) > 1:
+        who, are, have = f"all {len(workers)} workers that may take it", "are", "have"
     since = max((item.started for worker in workers for item in worker.running), default=now) if busy else now
-    long = f" since {in_words(now - since)}" if since < now else ""
+    at_work = f"{have} been busy for {in_words(now - since)}" if since < now else f"{are} busy"
     line = "it is the next one" if not ahead else f"{ahead} {'jobs are' if ahead > 1 else 'job is'} ahead of it"
-    return f"waits for its turn: {who} busy{long}, and {line}"
+    return f"waits for its turn: {who} {at_work}, and {line}"
 
 
 def _takes(worker: WorkerInfo, job: Job) -> bool:
@@ -143,8 +145,10 @@ def _no_more(job: Job) -> str:
         return ""
     if last == "cannot-start":
         return " (what cannot be started is not tried again)"
+    if job.retry_on and job.no_retry_on:
+        return " (its retry_on and no_retry_on allow no retry of that)"
     if job.retry_on or job.no_retry_on:
-        return " (its retry_on and no_retry_on try that no more)"
+        return f" (its {'retry_on' if job.retry_on else 'no_retry_on'} allows no retry of that)"
     return " (it was not to be tried again)"
 
 

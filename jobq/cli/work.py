@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jobq.cli.base import Globals, Group, first_failure, show_json, with_globals
+from jobq.cli.streams import talk
 from jobq.cli.text import columns, local_time, one_line, safe
 from jobq.errors import NotFound, WorkerNotFound
 from jobq.files import read_private
@@ -69,6 +70,7 @@ def start(
         from jobq.cli.detach import detach_worker
 
         return detach_worker(state)
+    from jobq.cli.detach import greeting
     from jobq.cli.lines import Lines, told
     from jobq.processes import become_subreaper
     from jobq.worker import Worker
@@ -89,12 +91,12 @@ def start(
     stopper.install()
 
     def joined(info: WorkerInfo) -> None:
-        if joined_fd is not None:
-            os.write(joined_fd, f"{info.id}\n".encode())
-            os.close(joined_fd)
-        served = "all queues" if info.queues is None else ", ".join(info.queues)
-        stop = "Ctrl-C" if joined_fd is None else "`jobq worker stop`"
-        state.note(f"worker {info.name} (pid {info.pid}) serves {served}, {count} at once; {stop} stops it")
+        if joined_fd is None:
+            state.note(greeting(info, "Ctrl-C"))
+            return
+        talk(greeting(info, "`jobq worker stop`"))  # with --quiet too: its log is found by this line
+        os.write(joined_fd, f"{info.id}\n".encode())
+        os.close(joined_fd)
 
     with lines:
         summary = worker.run(joined)
@@ -162,15 +164,17 @@ def list_(state: Globals, as_json: bool) -> None:
 @click.argument("worker", required=False)
 @with_globals
 def logs(state: Globals, worker: str | None) -> None:
-    """Show the log of a detached worker: the one named by id, name or pid, or the latest."""
-    directory = state.app.home.path / "workers"
-    found = sorted(directory.glob("*.log"), key=lambda path: path.stat().st_mtime) if directory.is_dir() else []
-    if worker is not None:
-        ids = {info.id for info in state.queue.workers() if worker in (info.id, info.name, str(info.pid))} or {worker}
-        found = [path for path in found if path.stem in ids]
-    if not found:
+    """Show the log of a detached worker, living or gone: the latest of those named by name, pid or id, or of all.
+
+    Of an id the first 4 characters will do.
+    """
+    from jobq.cli.detach import find_log
+
+    living = [] if worker is None else [info.id for info in state.queue.workers() if _is_called(info, worker)]
+    path = find_log(state.app.home.path / "workers", worker, living)
+    if path is None:
         raise NotFound("there is no log of " + (f"worker {one_line(worker)}" if worker else "a detached worker"))
-    text = read_private(found[-1]).decode("utf-8", "backslashreplace")
+    text = read_private(path).decode("utf-8", "backslashreplace")
     click.echo(safe(text, sys.stdout), nl=False)
 
 
@@ -201,8 +205,12 @@ class _Stopper:
             self._worker.stop(NOW if number == signal.SIGQUIT else DRAIN)
 
 
+def _is_called(info: WorkerInfo, name: str) -> bool:
+    return name in (info.id, info.name, str(info.pid))
+
+
 def _named(workers: Sequence[WorkerInfo], name: str) -> list[WorkerInfo]:
-    found = [info for info in workers if name in (info.id, info.name, str(info.pid))]
+    found = [info for info in workers if _is_called(info, name)]
     if not found:
         raise WorkerNotFound(name)
     return found

@@ -98,7 +98,7 @@ class ExecutorContract:
         )
         return Watched(executor, attempt)
 
-    def test_a_success(self, executor: Executor, home: Path) -> None:
+    def test_a_success_is_told_with_its_output(self, executor: Executor, home: Path) -> None:
         run = self.start(executor, home, self.succeeding())
         outcome = run.result()
         assert (outcome.kind, outcome.reason) == (Kind.SUCCESS, None)
@@ -116,7 +116,7 @@ class ExecutorContract:
         assert outcome.reason
         assert "\n" not in outcome.reason
 
-    def test_a_stop(self, executor: Executor, home: Path) -> None:
+    def test_a_stop_ends_the_run_and_may_be_repeated(self, executor: Executor, home: Path) -> None:
         run = self.start(executor, home, self.endless())
         assert run.outcomes == []
         run.running.stop(timedelta(hours=1))
@@ -130,7 +130,7 @@ class ExecutorContract:
         run.running.stop(timedelta(milliseconds=50))
         assert run.result().kind is not Kind.SUCCESS
 
-    def test_a_timeout(self, executor: Executor, home: Path) -> None:
+    def test_a_timeout_ends_the_run_even_a_stubborn_one(self, executor: Executor, home: Path) -> None:
         for fields in (self.endless(), self.stubborn()):
             run = self.start(executor, home, fields | {"timeout": timedelta(milliseconds=100)})
             outcome = run.result()

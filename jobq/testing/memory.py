@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -157,6 +157,10 @@ class MemoryStore(Store):
     def get(self, job_id: str) -> Job:
         with self.storage.lock:
             return self._get(job_id)
+
+    def get_many(self, job_ids: Iterable[str]) -> dict[str, Job]:
+        with self.storage.lock:
+            return {job_id: self.storage.jobs[job_id] for job_id in job_ids if job_id in self.storage.jobs}
 
     def find(self, query: Query) -> Iterator[Job]:
         with self.storage.lock:

@@ -140,6 +140,17 @@ class StoreJobs(StoreFixtures):
             with pytest.raises(JobNotFound):
                 store.get(name)
 
+    def test_many_are_given_by_their_whole_ids(self, store: Store, other: Store, worker: Presence) -> None:
+        jobs = [make_job(f"job-{number}") for number in range(20)]
+        other.add(new(*jobs), now=START)
+        finish(other, worker, *map(success, claim(other, worker, limit=2)))
+        other.delete([other.get("job-19")])
+        named = [job.id for job in jobs]
+        assert store.get_many(named) == {name: store.get(name) for name in named[:19]}
+        some = iter(["job-3", "job-19", "job-", "JOB-4", "nothing"])
+        assert store.get_many(some) == {"job-3": store.get("job-3")}
+        assert store.get_many([]) == store.get_many(["nothing"]) == {}
+
     def test_every_taken_or_repeated_id_is_named_and_nothing_added(self, store: Store, other: Store) -> None:
         other.add(new(make_job("taken-1"), make_job("taken-2"), make_job("free")), now=START)
         batch = ("new-1", "taken-2", "twice", "taken-1", "twice", "new-2")

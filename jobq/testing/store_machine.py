@@ -208,7 +208,7 @@ class StoreMachine(RuleBasedStateMachine):
         """Everything is listed, and parts of it; and it is asked when something is due."""
         store = self._store(via)
         found = list(store.find(Query()))
-        assert by_id(found) == self.model.jobs
+        assert by_id(found) == store.get_many(self.names) == self.model.jobs
         assert [job.id for job in found if job.state in WAITING] == [job.id for job in self.model.waiting()]
         assert [StoreModel.group(job) for job in found] == sorted(StoreModel.group(job) for job in found)
         finished = [job.updated_at for job in found if job.state in FINISHED]

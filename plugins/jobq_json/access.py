@@ -41,20 +41,23 @@ class Access:
         path: the directory; it need not exist before something is written.
         clock: says when a generation was made.
         durable: whether what is written is synced before it is acknowledged.
+        mark: as of `Directory`.
         warn: is told of trouble that stops nothing, in one sentence.
 
     Attributes:
         directory: the directory.
     """
 
-    def __init__(self, path: Path, clock: Clock, *, durable: bool, warn: Callable[[str], None]) -> None:
-        self._path, self._clock, self._durable, self._warn = path, clock, durable, warn
+    def __init__(
+        self, path: Path, clock: Clock, *, durable: bool, warn: Callable[[str], None], mark: Path | None = None
+    ) -> None:
+        self._path, self._clock, self._durable, self._warn, self._mark = path, clock, durable, warn, mark
         self._open()
 
     def _open(self) -> None:
         self._pid = os.getpid()
         allowed = os.environ.get("JOBQ_ALLOW_NETWORK_FS") == "1"
-        self.directory = Directory(self._path, self._clock, allow_network=allowed)
+        self.directory = Directory(self._path, self._clock, allow_network=allowed, mark=self._mark)
         self._generation: Generation | None = None
         self._distrusted = 0
         self._compact_above = 0

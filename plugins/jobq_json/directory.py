@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 LOCK_LIMIT = 30.0
 """Seconds after which a lock that another process holds is an error; nothing of jobq holds it for a second."""
 
+MARK_TEXT = b"""\
+jobq keeps jobs in the directory beside this file. Should that be gone while this file is here, jobq says so instead of
+beginning with an empty queue.
+"""
+
 LOCK, COMPACT_LOCK, BELL = "queue.lock", "compact.lock", "bell"
 _MOUNTS = "/proc/self/mountinfo"
 _NETWORK = frozenset(("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "fuse.sshfs"))
@@ -41,22 +46,23 @@ class Directory:
         path: where; it need not exist before something is written.
         clock: says when a manifest was written.
         allow_network: whether a network file system is accepted.
+        mark: a file elsewhere that is made with the store, to know by it that there was one; None: without.
     """
 
-    def __init__(self, path: Path, clock: Clock, *, allow_network: bool) -> None:
-        self.path, self._clock = path, clock
+    def __init__(self, path: Path, clock: Clock, *, allow_network: bool, mark: Path | None = None) -> None:
+        self.path, self._clock, self._mark = path, clock, mark
         self._manifest_path = f"{path}/{NAME}"  # to join with `/` costs more than to ask for the file
         self._allow_network = allow_network
         self._manifest: Manifest | None = None
         self._version: tuple[int, int, int] | None = None
         self._lock_fd = self._bell_fd = self._manifest_fd = -1
-        self._checked = False
+        self._checked = self._marked = False
 
     def current(self) -> Manifest | None:
         """The manifest as it is now; None where nothing was ever stored here.
 
         Raises:
-            StoreUnreadable: it is missing although there is data, or was there and is gone, or is damaged.
+            StoreUnreadable: it is missing although there is or was data, or is damaged.
             NewerFormat: a newer jobq wrote it.
         """
         try:
@@ -65,6 +71,11 @@ class Directory:
             if self._version is not None:
                 raise StoreUnreadable(f"the store in {self.path} was removed or replaced while it was in use") from None
             self._refuse_orphans()
+            if self.is_lost():
+                raise StoreUnreadable(
+                    f"the store in {self.path} is gone: it was there, and nothing of it is left; put back a backup, "
+                    "or `jobq doctor --repair` begins an empty one"
+                ) from None
             return None
         except OSError as error:
             raise files.unavailable(error, self._manifest_path) from None
@@ -73,6 +84,10 @@ class Directory:
             with contextlib.suppress(FileNotFoundError):  # removed this very moment: the next look says so
                 self._read_manifest()
         return self._manifest
+
+    def is_lost(self) -> bool:
+        """Whether the store was made once, and nothing of it is left."""
+        return self._mark is not None and os.path.lexists(self._mark) and not self._data_files()
 
     def time(self) -> str:
         """The time, as a manifest says when it was written."""
@@ -84,8 +99,18 @@ class Directory:
             return file.read()
 
     def has(self, name: str) -> bool:
-        """Whether there is a file of this name."""
-        return os.path.lexists(self.path / name)
+        """Whether there is a file of this name.
+
+        Raises:
+            StoreUnavailable: the system does not tell.
+        """
+        try:
+            os.lstat(self.path / name)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise files.unavailable(error, self.path / name) from None
+        return True
 
     def open(self, name: str) -> int:
         """A descriptor to read a file through.
@@ -119,7 +144,9 @@ class Directory:
             StoreUnavailable: the system refused.
         """
         with self.held():
-            yield self.current() or self._create()
+            current = self.current() or self.begin()
+            self._leave_mark()
+            yield current
 
     def ring(self) -> None:
         """Wake the workers that wait for something to do."""
@@ -284,7 +311,12 @@ class Directory:
             else:
                 return
 
-    def _create(self) -> Manifest:
+    def begin(self) -> Manifest:
+        """Make the first generation, which holds nothing; the lock is held.
+
+        Raises:
+            StoreUnavailable: the system refused.
+        """
         first = manifest.first(self.time())
         self.write(BELL, [b"\n"])
         self.write(first.jobs_file, [manifest.run_header(1)])
@@ -296,6 +328,14 @@ class Directory:
         if created is None:
             raise StoreUnavailable(f"{self.path} was removed while the store was made")
         return created
+
+    def _leave_mark(self) -> None:
+        """Make the mark, once the store is there: the other way round, a making that is interrupted would be a loss."""
+        if self._marked or self._mark is None:
+            return
+        if not os.path.lexists(self._mark):
+            files.replace(self._mark, MARK_TEXT, durable=True)
+        self._marked = True
 
 
 def check_header(line: bytes, kind: str, name: str) -> None:

@@ -52,7 +52,9 @@ class JsonStore(Store):
         self._home = context.home
         self._path = context.home / (context.url or "queue")
         durable = settings["durability"] == "full"
-        self.access = Access(self._path, context.clock, durable=durable, warn=context.warn)
+        # A directory elsewhere stands among what is not ours.
+        mark = self._path.with_name(f"{self._path.name}.made") if self._path.parent == self._home else None
+        self.access = Access(self._path, context.clock, durable=durable, warn=context.warn, mark=mark)
         self._watch: Watch | None = None
         self._unsure: dict[tuple[str, int], bool] = {}
 
@@ -120,6 +122,10 @@ class JsonStore(Store):
         if found is None:
             raise JobNotFound(job_id)
         return found[0].job
+
+    def get_many(self, job_ids: Iterable[str]) -> dict[str, Job]:
+        ids = set(job_ids)
+        return self.access.asked(lambda view: {key: found[0].job for key, found in view.locate(ids).items()}, {})
 
     def find(self, query: Query) -> Iterator[Job]:
         from jobq_json import finding

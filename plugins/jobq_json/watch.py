@@ -109,10 +109,11 @@ class Watch:
                 pause = min(pause * 1.5, _LONGEST)
         os.close(self._stop_read)
 
-    def _state(self) -> tuple[int, frozenset[str]]:
+    def _state(self) -> tuple[int, frozenset[tuple[str, bool]]]:
+        """When the bell was rung, and who is there, dead or alive: one may have come and died between two looks."""
         try:
             rung = os.stat(self._bell).st_mtime_ns
-            return rung, frozenset(info.id for info, alive in members(self._workers) if alive)
+            return rung, frozenset((info.id, alive) for info, alive in members(self._workers))
         except (OSError, StoreError):
             return 0, frozenset()
 

@@ -131,6 +131,17 @@ def test_a_paused_queue_starts_nothing_until_it_is_resumed(jobq):
     jobq("pause", "no name", code=1)
 
 
+def test_a_paused_queue_keeps_its_reason_until_another_one_is_given(jobq):
+    jobq.add("--", "true")
+    assert jobq("pause", "default", "--reason", "disk\x1b full").stderr.endswith("Queue default paused\n")
+    for again in ([], ["--reason", "disk\x1b full"]):
+        told = jobq("pause", "default", *again).stderr
+        assert told.endswith("Queue default is paused already (disk\\x1b full)\n")
+    assert jobq("status", "--json").json["queues"]["default"]["reason"] == "disk\x1b full"
+    assert jobq("pause", "default", "--reason", "disk is gone").stderr.endswith("Queue default paused\n")
+    assert jobq("status", "--json").json["queues"]["default"]["reason"] == "disk is gone"
+
+
 def test_the_dead_letter_queue(jobq, jobs):
     assert [job["id"] for job in jobq("dlq", "list", "--json").json] == ["dead"]
     assert jobq("dlq", "list").stdout.startswith('dead  attempts=1/1  error="exit code 4"  updated=2')

@@ -249,6 +249,16 @@ class TestPlugins:
     def test_more_is_said_when_asked(self, jobq):
         assert "hooks: jobq_stores" in jobq("plugins", "-v").stdout
 
+    def test_a_command_of_a_plugin_is_refused_as_a_core_command_is_where_the_home_is_unsafe(self, jobq, config):
+        jobq.home.chmod(0o777)
+        for words in (["report"], ["status"]):
+            refused = jobq(*words, code=5).stderr
+            assert f"{jobq.home} is open to other users" in refused
+            assert "No such command" not in refused
+        shown = jobq("--help")
+        assert "worker" in shown.stdout
+        assert "is open to other users" in shown.stderr
+
     @pytest.mark.parametrize(
         "trouble", ["open home", "invalid file", "wrong setting", "untrusted home", "blocked by setting"]
     )
@@ -390,6 +400,21 @@ def test_a_working_directory_that_was_removed_is_no_fault_in_jobq(jobq):
         )
         assert done.returncode == code, done.stderr
     assert "cwd: '.' was removed" in done.stderr
+
+
+def test_a_store_that_was_removed_is_an_error_until_doctor_begins_an_empty_one(jobq):
+    assert jobq("list").stderr.endswith("no jobs\n"), "a fresh home is no loss"
+    jobq("add", "--", "true")
+    shutil.rmtree(jobq.home / "queue")
+    for words in (("list",), ("status",), ("add", "--", "true"), ("worker", "start", "--until-idle")):
+        refused = jobq(*words, code=5).stderr
+        assert "queue is gone" in refused
+        assert "jobq doctor --repair" in refused
+    jobq("doctor", code=5)
+    assert "an empty store was begun" in jobq("doctor", "--repair").stderr
+    assert jobq("list", "--json").json == []
+    jobq("add", "--", "true")
+    jobq("doctor")
 
 
 def test_doctor_repairs_a_store_whose_manifest_is_gone(jobq):

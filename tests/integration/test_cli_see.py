@@ -179,7 +179,7 @@ def test_list_in_the_order_of_claims_then_dead_then_finished(shared):
         (["done", "high", "done"], ["done", "high"]),
     ],
 )
-def test_selections(shared, args, found):
+def test_a_selection_finds_what_fulfils_all_of_it_in_order(shared, args, found):
     assert ids(shared, *args) == found
 
 
@@ -307,7 +307,7 @@ def test_without_an_id_the_job_that_changed_last_is_meant(some):
 
 def test_why_of_jobs_that_ended_or_wait_for_a_time(some):
     assert some("why", "done").stdout.startswith("Job done completed at ")
-    assert re.search("is dead since .*1 of 1 attempts failed: exit code 4", some("why", "dead").stdout)
+    assert re.search("has been dead since .*1 of 1 attempts failed: exit code 4", some("why", "dead").stdout)
     assert re.search(
         r"waits for retry 2/3 at .* \(in 1\d m.*\): the last attempt ended with exit code 5",
         some("why", "again").stdout,
@@ -322,11 +322,11 @@ def test_why_of_jobs_that_wait_for_a_worker(jobq, start_worker, go, eventually):
     start_worker("-q", "default")
     running = jobq.add(shell=HOLD)
     eventually(lambda: jobq.state(running) == "processing")
-    assert "is running since" in jobq("why", running).stdout
+    assert "has been running for" in jobq("why", running).stdout
     eventually(lambda: jobq("status", "--json").json["workers"][0]["running"])
     first, second = jobq.add(shell="true"), jobq.add(shell="true")
-    assert re.search(r"is busy since \d+ s, and it is the next one", jobq("why", first).stdout)
-    assert re.search(r"is busy since \d+ s, and 1 job is ahead of it", jobq("why", second).stdout)
+    assert re.search(r"has been busy for \d+ s, and it is the next one", jobq("why", first).stdout)
+    assert re.search(r"has been busy for \d+ s, and 1 job is ahead of it", jobq("why", second).stdout)
     other = jobq.add("-q", "other", shell="true")
     assert "no worker serves the queue other" in jobq("why", other).stdout
     handler = jobq("add", "nosuch", "--allow-unknown-handler").id

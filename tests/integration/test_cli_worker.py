@@ -61,6 +61,44 @@ def test_detach_returns_when_the_worker_has_joined_and_its_log_can_be_read(jobq)
     assert not alive(worker["pid"])
 
 
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_the_log_of_a_worker_that_is_gone_is_found_by_name_pid_and_beginning_of_its_id(jobq, end, eventually):
+    jobq("worker", "start", "--detach", "--name", "first")
+    jobq("worker", "stop", "--wait")
+    jobq("--quiet", "worker", "start", "--detach", "--name", "web 2)")
+    (worker,) = jobq("worker", "list", "--json").json
+    job_id = jobq("add", "-w", "--", "true").id
+    if end == "stop":
+        jobq("worker", "stop", "--wait")
+    else:
+        os.kill(worker["pid"], signal.SIGKILL)
+        eventually(lambda: jobq("worker", "list", "--json").json == [])
+    for called in ("web 2)", str(worker["pid"]), worker["id"], worker["id"][:8], worker["id"][:4]):
+        assert f"pid {worker['pid']}" in jobq("worker", "logs", called).stdout
+    assert "worker first (pid" in jobq("worker", "logs", "first").stdout
+    assert job_id not in jobq("worker", "logs", "first").stdout
+    for called in (worker["id"][:3], "web", worker["id"] + "x"):
+        jobq("worker", "logs", called, code=3)
+
+
+def test_of_several_workers_of_one_name_the_living_one_is_meant_and_then_the_latest(jobq):
+    logs = []
+    for _ in range(2):
+        jobq("worker", "start", "--detach", "--name", "web")
+        (worker,) = jobq("worker", "list", "--json").json
+        logs.append(jobq.home / "workers" / f"{worker['id']}.log")
+        if len(logs) == 1:
+            jobq("worker", "stop", "--wait")
+    try:
+        os.utime(logs[0], (2e9, 2e9))
+        assert f"pid {worker['pid']}" in jobq("worker", "logs", "web").stdout
+    finally:
+        jobq("worker", "stop", "--wait")
+    assert jobq("worker", "logs", "web").out == logs[0].read_bytes()
+    os.utime(logs[0], (1e9, 1e9))
+    assert jobq("worker", "logs", "web").out == logs[1].read_bytes()
+
+
 def test_detach_returns_with_the_error_of_a_worker_that_cannot_start(jobq):
     answer = jobq("--store", "nosuch:", "worker", "start", "--detach", code=6)
     assert "nosuch" in answer.stderr

@@ -144,9 +144,10 @@ def test_a_third_ctrl_c_kills_a_job_that_ignores_term(jobq, on_terminal, long_jo
     worker.do("ctrl-c")
     worker.until(rb"stopping: finishing 1 running job")
     worker.do("ctrl-c")
-    worker.until(rb"stopping: ending 1 running job .*to be handed back")
+    worker.until(rb"stopping: ending 1 running job .*to be handed back; a third Ctrl-C kills them")
     assert worker.process.poll() is None
     worker.do("ctrl-c")
+    worker.until(rb"stopping: killing 1 running job")
     assert worker.end() == 130
     job = jobq.job(long_job.id)
     assert (job["state"], job["attempts"], job["losses"]) == ("pending", 0, 0)

@@ -25,11 +25,26 @@ def shell(jobq, redirections, *words):
     )
 
 
-@pytest.mark.parametrize("redirections", [">&-", "2>&-", f"2>{FULL}", ">&- 2>&-", "<&- >&- 2>&-", "2>&1 | true"])
-def test_an_add_that_cannot_tell_has_added_one_job_and_does_not_fail(jobq, redirections):
+@pytest.mark.parametrize("redirections", ["2>&-", f"2>{FULL}", "2>&1 | true"])
+def test_an_add_that_cannot_talk_has_added_one_job_and_does_not_fail(jobq, redirections):
     done = shell(jobq, redirections, "add", "--", "true")
     assert done.returncode == 0, done.stderr
     assert len(jobq("list", "--json").json) == 1
+
+
+@pytest.mark.parametrize("redirections", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_an_add_that_has_nowhere_to_answer_has_added_one_job_and_says_that_no_answer_was_written(jobq, redirections):
+    done = shell(jobq, redirections, "add", "--", "true")
+    assert done.returncode == 74
+    if "2>" not in redirections:
+        assert "what was asked is done, but the answer cannot be written" in done.stderr
+    assert len(jobq("list", "--json").json) == 1
+
+
+def test_a_command_that_answers_nothing_does_without_a_stdout(jobq):
+    job_id = jobq.add("--", "true")
+    assert shell(jobq, ">&-", "cancel", job_id).returncode == 0
+    assert shell(jobq, ">&-", "worker", "start", "--until-idle").returncode == 0
 
 
 @pytest.mark.parametrize("words", [["add", "--", "true"], ["list"], ["status"], ["--version"], ["--help"], ["doctor"]])

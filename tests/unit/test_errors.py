@@ -66,8 +66,13 @@ def test_an_error_has_the_exit_code_of_its_branch(error):
         (WrongState("a", "dead", "cancel"), "cannot cancel job a: it is dead"),
         (
             WrongState("a", "pending", "retry", ("failed", "dead")),
-            "cannot retry job a: it is pending; only failed and dead jobs can be",
+            "cannot retry job a: it is pending, not failed or dead",
         ),
+        (
+            WrongState("a", "pending", "retry", ("failed", "dead", "cancelled")),
+            "cannot retry job a: it is pending, not failed, dead or cancelled",
+        ),
+        (WrongState("a", "pending", "retry", ("dead",)), "cannot retry job a: it is pending, not dead"),
         (JobChanged("a"), "job a was changed by somebody else meanwhile"),
         (NotSupported("no locks here"), "no locks here"),
     ],

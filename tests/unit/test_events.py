@@ -74,7 +74,7 @@ def run(app, clock=None, **arguments):
     Worker(app, **{"until": "empty"} | arguments).run()
 
 
-def test_a_success(app, queue, heard):
+def test_a_success_is_heard_as_enqueued_started_completed(app, queue, heard):
     job = queue.enqueue(command="true")
     run(app)
     assert told(heard, job.id) == [("enqueued", 0), ("started", 1), ("completed", 1)]

@@ -298,6 +298,52 @@ def test_a_join_that_fails_leaves_nothing(directory, monkeypatch):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+def read_only(*args, **kwargs):
+    """What the system answers to a change on a file system that is read-only."""
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+@pytest.fixture
+def read_only_disk(monkeypatch):
+    """Makes the file system read-only, as far as presence can tell; the locks and what is open stay."""
+
+    def begin():
+        for call in ("unlink", "rename", "replace"):
+            monkeypatch.setattr(os, call, read_only)
+        opened = os.open
+
+        def open_to_read(path, flags, *args, **kwargs):
+            return read_only() if flags & os.O_CREAT else opened(path, flags, *args, **kwargs)
+
+        monkeypatch.setattr(os, "open", open_to_read)
+
+    yield begin
+    monkeypatch.undo()
+
+
+def test_a_join_on_a_read_only_disk_says_so(directory, read_only_disk):
+    directory.mkdir(mode=0o700)
+    read_only_disk()
+    with pytest.raises(StoreUnavailable, match="Read-only file system"):
+        FilePresence(directory, make_info("w1"))
+
+
+def test_leaving_on_a_read_only_disk_says_so_and_lets_the_locks_go(directory, join, read_only_disk):
+    member = join("w1")
+    read_only_disk()
+    with pytest.raises(StoreUnavailable, match="Read-only file system"):
+        member.close()
+    assert seen(directory) == {"w1": False}
+
+
+def test_forgetting_on_a_read_only_disk_says_so(directory, join, read_only_disk):
+    die(join("w1"))
+    read_only_disk()
+    with pytest.raises(StoreUnavailable, match="Read-only file system"):
+        forget(directory, "w1")
+    assert seen(directory) == {"w1": False}
+
+
 def test_a_renewal_that_fails_keeps_what_there_was(directory, join, monkeypatch):
     member = join("w1")
     info = next(info for info, _ in members(directory))

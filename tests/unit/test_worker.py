@@ -187,6 +187,22 @@ def test_until_empty_leaves_what_is_due_after_a_day_and_paused_queues(bench):
     assert b.worker().run().left == 2
 
 
+def test_until_empty_says_once_what_it_waits_for(bench):
+    b = bench()
+    b.enqueue(delay=19 * 3600)
+    assert b.worker().run().completed == 1
+    assert [note for note in b.notes if "waiting for" in note] == [b.notes[0]]
+    assert b.notes[0].endswith(", in 19h")
+
+
+def test_a_snooze_is_counted_as_one_and_not_as_handed_back(bench):
+    outcomes = [Outcome(kind=Kind.RELEASED, reason="snoozed", delay=timedelta(seconds=5)), SUCCESS]
+    b = bench(lambda job: outcomes.pop(0))
+    b.enqueue()
+    summary = b.worker().run()
+    assert (summary.snoozed, summary.released, summary.completed) == (1, 0, 1)
+
+
 def test_a_handler_that_is_not_installed_stays_and_delays_nothing(bench):
     b = bench()
     missing = b.enqueue(handler="missing", priority=10)
@@ -246,8 +262,14 @@ def test_after_the_stop_nothing_is_claimed_and_the_running_job_finishes(bench):
     assert len([note for note in b.notes if f"finishing 1 running job ({first.id})" in note]) >= 9
 
 
-@pytest.mark.parametrize(("level", "grace"), [(NOW, timedelta(seconds=5)), (KILL, timedelta(0))])
-def test_stop_now_ends_jobs_and_hands_them_back_uncounted(bench, level, grace):
+@pytest.mark.parametrize(
+    ("level", "grace", "told"),
+    [
+        (NOW, timedelta(seconds=5), "ending 1 running job ({}), to be handed back; a third Ctrl-C kills them"),
+        (KILL, timedelta(0), "killing 1 running job ({}), to be handed back"),
+    ],
+)
+def test_stop_now_ends_jobs_and_hands_them_back_uncounted(bench, level, grace, told):
     b = bench(lambda job: None, stopped=Outcome(kind=Kind.SIGNAL, reason="signal SIGTERM"))
     job = b.enqueue()
     worker = b.worker(until=None)
@@ -267,6 +289,7 @@ def test_stop_now_ends_jobs_and_hands_them_back_uncounted(bench, level, grace):
     assert graces[0] == [grace]
     assert summary.forced
     assert summary.released == 1
+    assert f"stopping: {told.format(job.id)}" in b.notes
 
 
 def test_stop_grace_ends_a_drain_that_takes_longer(bench):

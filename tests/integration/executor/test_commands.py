@@ -20,7 +20,7 @@ def test_an_exit_code(lab, code):
     assert outcome.tail == "why\n"
 
 
-def test_a_success(lab):
+def test_exit_code_0_is_a_success_and_leaves_no_output(lab):
     outcome = lab.run("true")
     assert (outcome.kind, outcome.reason, outcome.exit_code) == (Kind.SUCCESS, None, 0)
     assert not (lab.home / "output").exists(), "nothing is created for a job that prints nothing"
@@ -78,7 +78,7 @@ def test_a_directory_that_is_not_there(lab, tmp_path, directory, reason):
         assert (outcome.kind, outcome.reason) == (Kind.CANNOT_START, f"{reason}: {path}")
 
 
-def test_the_directory(lab, tmp_path):
+def test_a_command_runs_in_its_directory(lab, tmp_path):
     directory = tmp_path / "ünï dir"
     directory.mkdir()
     run = lab.start("pwd -P", cwd=str(directory))
@@ -209,7 +209,7 @@ def test_many_at_once(lab):
     assert [run.output for run in runs] == [b"%d\n" % number for number in range(1, 30)]
 
 
-def test_a_timeout(lab):
+def test_a_timeout_ends_the_command_and_its_last_words_are_kept(lab):
     outcome = lab.run(f"echo last words; exec {sys.executable} -c 'import time; time.sleep(1000)'", timeout=0.25)
     assert (outcome.kind, outcome.reason, outcome.exit_code) == (Kind.TIMEOUT, "timed out after 0.25s", None)
     assert outcome.tail == "last words\n"

@@ -20,7 +20,7 @@ from jobq_subprocess.serving import Serving
 from jobq_subprocess.warm import WarmChild
 
 
-def test_a_result(lab):
+def test_a_result_is_what_the_handler_returned(lab):
     payload = {"a": [1, 2.5, None, True], "ünï": "\u2028"}
     outcome = lab.handle("echo", payload)
     assert (outcome.kind, outcome.result, outcome.reason) == (Kind.SUCCESS, payload, None)
@@ -220,7 +220,7 @@ def test_one_that_nobody_has_installed(lab):
 
 
 @pytest.mark.parametrize("how", ["plain", "stubborn"])
-def test_a_timeout(lab, gone, how):
+def test_a_timeout_ends_the_handler_and_what_it_started(lab, gone, how):
     before = lab.handle("about").result["pid"]
     run = lab.start(handler="sleeps", payload=how, timeout=0.5, grace=0.1)
     child, grandchild = run.printed(2)
@@ -252,7 +252,7 @@ def test_a_timeout_of_a_month(lab, monkeypatch):
     assert run.outcome.kind is Kind.SIGNAL
 
 
-def test_a_stop(lab, gone):
+def test_a_stop_ends_the_handler_and_what_it_started(lab, gone):
     run = lab.start(handler="sleeps", payload="plain")
     child, grandchild = run.printed(2)
     run.running.stop(timedelta(seconds=60))

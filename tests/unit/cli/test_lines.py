@@ -62,14 +62,17 @@ def test_a_line_tells_what_became_of_the_attempt():
     )
     assert line(failed)[10:] == "a  failed after 2s: exit code 3; attempt 2/3 in 3s  [true]\n"
     assert line(ended(State.PENDING, outcome="released"))[10:] == "a  handed back after 2s  [true]\n"
+    snoozed = ended(State.PENDING, outcome="released", run_at=START + timedelta(seconds=5))
+    assert line(snoozed)[10:] == "a  snoozed after 2s; again in 3s  [true]\n"
     assert line(ended(State.DEAD, last_error="\x1b[2J"))[10:] == "a  dead after 2s: \\x1b[2J  [true]\n"
 
 
 def test_the_summary_counts_what_there_was():
     assert told(Summary()) == "worker ended: 0 completed"
-    counted = Summary(completed=3, failed=2, dead=1, cancelled=4, released=5, discarded=6, left=7)
+    counted = Summary(completed=3, failed=2, dead=1, cancelled=4, snoozed=8, released=5, discarded=6, left=7)
     assert told(counted) == (
-        "worker ended: 3 completed, 3 failed attempts, 1 dead, 4 cancelled, 5 handed back, 6 discarded; 7 left waiting"
+        "worker ended: 3 completed, 3 failed attempts, 1 dead, 4 cancelled, 8 snoozed, 5 handed back, 6 discarded; "
+        "7 left waiting"
     )
 
 

@@ -111,9 +111,9 @@ def test_all_workers_busy_tells_since_when_and_how_many_are_ahead(desk):
     desk.member("one", ("r1", 100))
     desk.member("two", ("r2", 40))
     assert desk.why("first") == (
-        "waits for its turn: all 2 workers that may take it are busy since 40 s, and it is the next one."
+        "waits for its turn: all 2 workers that may take it have been busy for 40 s, and it is the next one."
     )
-    assert desk.why("second").endswith("busy since 40 s, and 1 job is ahead of it.")
+    assert desk.why("second").endswith("have been busy for 40 s, and 1 job is ahead of it.")
     desk.add("hurried", priority=5)
     assert desk.why("second").endswith("and 2 jobs are ahead of it.")
 
@@ -124,7 +124,7 @@ def test_one_busy_worker_is_named_and_who_cannot_take_the_job_does_not_count(des
     desk.claim(busy)
     desk.member("busy", ("r1", 3), queues=("mail",))
     desk.member("idle", queues=("other",))
-    told = "waits for its turn: worker busy (pid 7 on h) is busy since 3 s, and it is the next one."
+    told = "waits for its turn: worker busy (pid 7 on h) has been busy for 3 s, and it is the next one."
     assert desk.why("a") == told
 
 
@@ -186,7 +186,7 @@ def test_running_tells_where_since_when_how_far_and_whether_it_is_being_stopped(
     worker = desk.member("w")
     desk.claim(worker)
     desk.clock.advance(65)
-    assert desk.why("a") == "is running since 1 m 5 s in worker w (pid 7 on h)."
+    assert desk.why("a") == "has been running for 1 m 5 s in worker w (pid 7 on h)."
     info = desk.app.store.workers()[0]
     told = RunningJob(job="a", run=1, started=START, progress={"done": 3, "total": 10, "note": "resizing"})
     desk.app.store.report(worker, replace(info, running=(told,)))
@@ -232,7 +232,7 @@ def test_ended_ones_tell_how(desk):
     desk.end(worker, bad, FAILURE)
     assert re.fullmatch(rf"completed at {LOCAL}, after 2s\.", desk.why("fine"))
     assert re.fullmatch(
-        rf"is dead since {LOCAL}, with 1 of 1 attempts failed: exit code 4; `jobq retry bad` gives it new ones\.",
+        rf"has been dead since {LOCAL}, with 1 of 1 attempts failed: exit code 4; `jobq retry bad` gives it new ones\.",
         desk.why("bad"),
     )
     desk.end(worker, unwanted, Outcome(kind=Kind.RELEASED, reason="handed back"))
@@ -244,9 +244,14 @@ def test_ended_ones_tell_how(desk):
 def test_dead_before_its_attempts_were_used_up_tells_what_forbade_more(desk):
     desk.add("start")
     desk.add("rule", no_retry_on=(4,))
+    desk.add("only", retry_on=(5,))
+    desk.add("both", retry_on=(5,), no_retry_on=(6,))
     worker = desk.member("w")
-    start, rule = desk.claim(worker, 2)
+    start, rule, only, both = desk.claim(worker, 4)
     desk.end(worker, start, Outcome(kind=Kind.CANNOT_START, reason="no such file"))
-    desk.end(worker, rule, FAILURE)
+    for claim in (rule, only, both):
+        desk.end(worker, claim, FAILURE)
     assert "no such file (what cannot be started is not tried again);" in desk.why("start")
-    assert "exit code 4 (its retry_on and no_retry_on try that no more);" in desk.why("rule")
+    assert "exit code 4 (its no_retry_on allows no retry of that);" in desk.why("rule")
+    assert "exit code 4 (its retry_on allows no retry of that);" in desk.why("only")
+    assert "exit code 4 (its retry_on and no_retry_on allow no retry of that);" in desk.why("both")

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import socket
 import stat
 
@@ -183,6 +184,53 @@ def test_a_store_that_is_removed_while_in_use_is_not_made_anew(kit):
         with pytest.raises(StoreUnreadable, match="removed"):
             act(store)
     assert not kit.queue.exists()
+
+
+def remove_the_directory(queue):
+    shutil.rmtree(queue)
+
+
+def empty_the_directory(queue):
+    for path in queue.iterdir():
+        path.unlink()
+
+
+@pytest.mark.parametrize("remove", [remove_the_directory, empty_the_directory])
+def test_a_store_that_was_removed_is_no_empty_queue_until_it_is_begun_anew(kit, remove):
+    store = kit.open()
+    kit.add(store, "one")
+    store.close()
+    remove(kit.queue)
+    for act in (kit.jobs, lambda store: kit.add(store, "two"), lambda store: store.watch(print), lambda s: s.check()):
+        with pytest.raises(StoreUnreadable, match=r"gone.*doctor --repair"):
+            act(kit.open())
+    (told,) = kit.open().repair()
+    assert "an empty store was begun" in told
+    assert kit.jobs(kit.open()) == []
+    kit.add(kit.open(), "two")
+    assert kit.open().repair() == []
+    assert [job.id for job in kit.jobs(kit.open())] == ["two"]
+
+
+def test_a_store_without_its_mark_gets_one_with_the_next_write(kit):
+    kit.add(kit.open(), "one")
+    mark = kit.home / "queue.made"
+    assert stat.S_IMODE(mark.stat().st_mode) == 0o600
+    mark.unlink()
+    assert [job.id for job in kit.jobs(kit.open())] == ["one"]
+    assert not mark.exists()
+    kit.add(kit.open(), "two")
+    shutil.rmtree(kit.queue)
+    with pytest.raises(StoreUnreadable, match="gone"):
+        kit.jobs(kit.open())
+
+
+def test_a_removed_home_is_a_fresh_one(kit):
+    kit.add(kit.open(), "one")
+    for path in kit.home.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert kit.jobs(kit.open()) == []
+    kit.add(kit.open(), "two")
 
 
 def test_a_lock_that_is_held_for_ever_is_an_error(kit, monkeypatch):

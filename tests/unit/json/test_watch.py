@@ -140,3 +140,17 @@ def test_a_worker_without_files_is_lost_with_what_it_held(kit):
     presence.close()
     ((worker, (claim,)),) = kit.open().lost(now=START)
     assert (worker.id, claim.job.id) == ("vanished", "one")
+
+
+def test_a_worker_that_came_and_died_between_two_looks_is_seen(kit, monkeypatch):
+    monkeypatch.setattr(watch, "_inotify", _none)
+    store = kit.open()
+    kit.add(store, "one")
+    looking = watch.Watch(kit.queue, kit.queue.parent / "workers", lambda: None)
+    try:
+        before = looking._state()
+        presence = store.join(make_info("short-lived"))
+        presence.close(clean=False)
+        assert looking._state() != before
+    finally:
+        looking.close()

@@ -147,12 +147,15 @@ def test_what_somebody_has_cleaned_up_is_made_anew(fs, made):
     assert fs.made == [f"jobq-{WORKER}", f"jobq-{WORKER}/2"]
 
 
-def test_where_there_is_no_cgroup_or_no_directory_can_be_made(fs, made, monkeypatch):
+def test_where_there_is_no_cgroup_an_attempt_has_none(fs, made, monkeypatch):
     monkeypatch.setattr(groups.cgroupfs, "own", lambda: None)
     assert hold(made) is None
-    others = Groups()
+    assert fs.moved == []
+
+
+def test_where_no_cgroup_can_be_made_an_attempt_has_none(fs, made, monkeypatch):
     monkeypatch.setattr(groups.cgroupfs, "own", lambda: "/proc/self")
-    assert hold(others) is None
+    assert hold(made) is None
     assert fs.moved == []
 
 

@@ -52,7 +52,7 @@ def test_a_handlers_process_that_ends_by_itself_has_failed():
         )
 
 
-def test_a_timeout():
+def test_a_timeout_is_told_with_its_length():
     outcome = outcomes.of_timeout(make_job(timeout=timedelta(minutes=90)), tail="", finished=None)
     assert (outcome.kind, outcome.reason) == (Kind.TIMEOUT, "timed out after 1h30m")
 

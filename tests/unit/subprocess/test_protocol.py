@@ -70,7 +70,7 @@ def test_messages_are_a_line_in_pieces(length):
     assert all(0 < len(piece) <= protocol.MESSAGE_LIMIT for piece in pieces)
 
 
-def test_progress():
+def test_progress_is_read_and_nonsense_is_none():
     assert protocol.progress(b'~{"done":3,"total":10,"note":"n"}') == Progress(3, 10, "n")
     for nonsense in (b"~", b"~3", b"~[]", b'~{"done":"x"}', b"~{}", b"~\xff"):
         assert protocol.progress(nonsense) is None
@@ -92,7 +92,7 @@ def test_a_snooze():
     assert outcome.started == START
 
 
-def test_a_result():
+def test_an_answer_with_a_result_is_a_success_with_it():
     answer = protocol.Answer('12! {"left":true,"result":{"ü":1}}'.encode())
     assert (answer.left, answer.retire) == (True, False)
     outcome = answer.outcome("tail")

@@ -91,5 +91,18 @@ def _through_the_file(name):
     return call
 
 
-for _name in ("add", "claim", "held", "change", "get", "find", "counts", "next_due", "pause", "delete", "prune"):
+for _name in (
+    "add",
+    "claim",
+    "held",
+    "change",
+    "get",
+    "get_many",
+    "find",
+    "counts",
+    "next_due",
+    "pause",
+    "delete",
+    "prune",
+):
     setattr(FileStore, _name, _through_the_file(_name))
