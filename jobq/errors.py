@@ -39,7 +39,7 @@ class InvalidInput(JobqError):
         super().__init__(field, value, rule)
 
     def __str__(self) -> str:
-        parts = [f"line {self.line}:" if self.line is not None else "", f"{self.field}:" if self.field else ""]
+        parts = [f"line {self.line}:" if self.line is not None else "", f"{_cut(self.field)}:" if self.field else ""]
         parts += ["" if self.value is HIDDEN else _shown(self.value), self.rule]
         return " ".join(part for part in parts if part)
 
@@ -171,6 +171,10 @@ def _shown(value: object, limit: int = 80) -> str:
         text = repr(value)
     except ValueError:  # an integer of more digits than Python writes
         text = "…"
+    return _cut(text, limit)
+
+
+def _cut(text: str, limit: int = 80) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 

@@ -45,8 +45,14 @@ def check_directory(path: Path) -> None:
     Raises:
         UnsafeHome: it is not.
         FileNotFoundError: it is not there.
+        StoreUnavailable: it cannot be looked at.
     """
-    facts = os.lstat(path)
+    try:
+        facts = os.lstat(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise unavailable(error, path) from None
     if not stat.S_ISDIR(facts.st_mode):
         raise UnsafeHome(f"{path} is not a real directory")
     _check_owner(path, facts)

@@ -136,11 +136,17 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def members(directory: Path) -> Iterator[tuple[WorkerInfo, bool]]:
-    """Every worker that has files here, and whether it is alive; none that is still joining or leaving just now."""
+    """Every worker that has files here, and whether it is alive; none that is still joining or leaving just now.
+
+    Raises:
+        StoreError: they cannot be looked at.
+    """
     try:
         names = sorted(os.listdir(directory))
     except FileNotFoundError:
         return
+    except OSError as error:
+        raise unavailable(error, directory) from None
     for name in names:
         worker_id, dot, kind = name.rpartition(".")
         if not dot or kind != "lock":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
@@ -9,8 +10,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobq.errors import JobqError
-from jobq.presence import members
+from jobq.errors import InvalidInput, JobqError
+from jobq.filesystem import NETWORK, kind, shortage, trial
+from jobq.presence import WORKER_VARIABLE, left_running, members
+from jobq.processes import carriers, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,17 +21,14 @@ if TYPE_CHECKING:
 
     from jobq.app import App
     from jobq.cli.survey import Survey
-
-LEAST_FREE = 64 << 20
-"""Bytes of free space below which a queue is one burst of output away from standing still."""
+    from jobq.members import WorkerInfo
+    from jobq.store import Claim
 
 FUTURE_SECONDS = 60.0
 EARLIEST = 1_700_000_000.0
 """The clock has been set if it is later than this (November 2023)."""
 
 _MENTIONED = 10
-_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "9p", "ceph", "glusterfs", "lustre"})
-_NETWORK |= {"beegfs", "fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.rclone"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Check:
 
 
 def checks(found: Survey) -> Iterator[Check]:
-    """Every check in turn; none of them raises, none changes anything."""
+    """Every check in turn; none of them raises, none changes anything (a file that is tried on is gone afterwards)."""
     yield Check("platform", (), _platform_facts())
     yield Check("home", tuple(found.home_problems), _home_facts(found))
     yield Check("settings", tuple(found.config_problems), f"{len(found.values)} settings")
@@ -130,38 +130,36 @@ def _below(directory: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _file_system(app: App) -> tuple[list[str], str]:
-    """The home is on a local file system: others do not keep the promises of locks and syncs."""
-    place = _there(app.home.path)
-    kind = _mounted(os.path.realpath(place))
-    if kind in _NETWORK:
-        return [f"{place} is on a network file system ({kind}): its locks and syncs cannot be relied on"], kind
-    return [], kind or "cannot be told"
-
-
-def _mounted(path: str) -> str:
-    """The type of the file system that holds `path`; "" where the system does not tell."""
-    try:
-        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as file:
-            mounts = [line.split(" ")[1:3] for line in file]
-    except OSError:
-        return ""
-    best, kind = "", ""
-    for place, name in mounts:
-        plain = place.replace("\\040", " ")
-        if (path == plain or path.startswith(plain.rstrip("/") + "/")) and len(plain) >= len(best):
-            best, kind = plain, name
-    return kind
+    """What the home and the store are kept on is local; locks, syncs, renames and maps are tried, where they are."""
+    problems, facts = [], []
+    for place, there in _places(app):
+        name = kind(place)
+        if name in NETWORK:
+            problems.append(f"{place} is on a network file system ({name}): its locks and syncs cannot be relied on")
+        if there:
+            problems += trial(place)
+        facts.append((name or "cannot be told") + ("; locks, syncs, renames and maps work" if there else ""))
+    return problems, ", ".join(facts)
 
 
 def _space(app: App) -> tuple[list[str], str]:
-    facts = os.statvfs(_there(app.home.path))
-    free = facts.f_bavail * facts.f_frsize
-    problems = []
-    if free < LEAST_FREE:
-        problems.append(f"only {free >> 20} MiB are free where the home is")
-    if facts.f_files and facts.f_favail < 1000:
-        problems.append(f"only {facts.f_favail} more files can be made where the home is")
-    return problems, f"{free >> 20} MiB free"
+    """There is room for more, in bytes and in files."""
+    found = [shortage(place) for place, _ in _places(app)]
+    return [problem for problems, _ in found for problem in problems], ", ".join(facts for _, facts in found)
+
+
+def _places(app: App) -> list[tuple[Path, bool]]:
+    """The home, and the store's directory if that is on another file system, as far as they are there; and if they are."""
+    home, address = app.home.path, ""
+    with contextlib.suppress(InvalidInput):  # told as a wrong setting
+        address = app.settings["store"].partition(":")[2]
+    store = home / address
+    if store.is_file():
+        store = store.parent
+    places = {_there(home).stat().st_dev: home}
+    if not address.startswith("//"):  # a server's
+        places.setdefault(_there(store).stat().st_dev, store)
+    return [(_there(place), place.exists()) for place in places.values()]
 
 
 def _there(path: Path) -> Path:
@@ -201,19 +199,29 @@ def _workers(app: App) -> tuple[list[str], str]:
     """Nothing is left of workers that died: no files, no jobs, no processes."""
     if not app.home.exists():
         return [], "none"
+    known = list(members(app.home.path / "workers"))
+    gone: dict[str, tuple[WorkerInfo, list[Claim]]] = {info.id: (info, []) for info, alive in known if not alive}
+    gone |= {info.id: (info, claims) for info, claims in app.store.lost(now=app.clock.now())}
     problems = []
-    alive = 0
-    for info, is_alive in members(app.home.path / "workers"):
-        alive += is_alive
-        if not is_alive:
-            problems.append(
-                f"worker {info.name} (pid {info.pid}) is gone and not yet cleaned up after; any worker does that"
-            )
-    for info, claims in app.store.lost(now=app.clock.now()):
+    for info, claims in gone.values():
+        told = []
         if claims:
-            jobs = ", ".join(claim.job.id for claim in claims[:_MENTIONED])
-            problems.append(f"worker {info.name} is gone and still holds {jobs}")
-    return problems, f"{alive} at work"
+            told.append(f"it still holds {', '.join(claim.job.id for claim in claims[:_MENTIONED])}")
+        if left := _left_running(app, info):
+            told.append(f"what its jobs started still runs ({left})")
+        problems.append(
+            f"worker {info.name} (pid {info.pid}) is gone and not yet cleaned up after; any worker does that"
+            + "".join(f"; {sentence}" for sentence in told)
+        )
+    return problems, f"{sum(alive for _, alive in known)} at work"
+
+
+def _left_running(app: App, info: WorkerInfo) -> str:
+    """The processes that a dead worker of this machine left, in words; "" for none."""
+    pids = sorted(found.pid for found in carriers(f"{WORKER_VARIABLE}={info.id}".encode())) if visible() else []
+    if pids:
+        return f"pid {', '.join(str(pid) for pid in pids[:_MENTIONED])}"
+    return "it cannot be found" if left_running(app.home.path / "workers", info.id) else ""
 
 
 def _handlers(app: App) -> tuple[list[str], str]:

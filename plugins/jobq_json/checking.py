@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
-from jobq.errors import StoreError
+from jobq.errors import StoreUnreadable
 from jobq_json.kept import Kept, of_line
 from jobq_json.lines import job_of, sound
 from jobq_json.manifest import NAME
 from jobq_json.taken import wrong_in
+from jobq_json.writing import section_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from jobq_json.directory import Directory
     from jobq_json.manifest import Section
@@ -55,13 +57,15 @@ def examine(view: View) -> tuple[list[str], Counter[tuple[str, str]]]:
 
     Raises:
         FileNotFoundError: the generation is over.
+        StoreUnavailable: the system refused: then nothing was counted.
     """
     wrong: list[str] = []
     counted: Counter[tuple[str, str]] = Counter()
     seen: set[str] = set()
     known = len(view.damaged_lines)
     if known:
-        wrong.append(f"{view.journal.name}: {known} damaged records were set aside")
+        records = "1 damaged record was" if known == 1 else f"{known} damaged records were"
+        wrong.append(f"{view.journal.name}: {records} set aside")
 
     def damaged(file: str, offset: int, line: bytes, section: Section | None = None) -> None:
         view.note_damage(file, offset, line, section)
@@ -72,10 +76,13 @@ def examine(view: View) -> tuple[list[str], Counter[tuple[str, str]]]:
             wrong.append(f"{file}: job {kept.id} is there twice")
         seen.add(kept.id)
         counted[kept.queue, kept.state] += 1
+        if kept.seq >= view.seq:
+            wrong.append(f"{file}: job {kept.id} has the number {kept.seq}, but the next one is to be {view.seq}")
 
     for kept in view.delta.values():
         if kept is not None:
             note(kept, view.journal.name)
+    wrong.extend(_out_of_order(view))
     for section in view.manifest.sections:
         _check_section(view, section, damaged, note, wrong)
     footer = view.run.line(view.run.line_before(view.run.size)[1])[0]
@@ -84,11 +91,23 @@ def examine(view: View) -> tuple[list[str], Counter[tuple[str, str]]]:
     try:
         wrong.extend(filter(None, [wrong_in(view)]))
         for name, kept in view.archive.oldest_first(damaged):
-            if kept.id not in view.delta:
+            if kept.id not in view.delta and kept.offset not in view.archived.get(name, ()):
                 note(kept, name)
-    except StoreError as error:
+    except StoreUnreadable as error:
         wrong.append(str(error))
     return wrong, counted
+
+
+def _out_of_order(view: View) -> Iterator[str]:
+    """Where the sections are not in the order of claims, or leave bytes of the sorted run out, one sentence each."""
+    sections = view.manifest.sections
+    for before, section in pairwise(sections):
+        if section_order((before.state, before.lane)) >= section_order((section.state, section.lane)):
+            yield f"{NAME}: the section at byte {section.start} of {view.run.name} is out of order"
+    ends = [view.run.first, *(section.end for section in sections)]
+    for end, section in zip(ends, sections, strict=False):
+        if section.start != end:
+            yield f"{NAME}: bytes {end} to {section.start} of {view.run.name} are in no section, or in two"
 
 
 def _check_section(

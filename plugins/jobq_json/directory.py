@@ -227,15 +227,22 @@ class Directory:
         self._lock_fd = self._bell_fd = self._manifest_fd = -1
         self._version = None
 
-    def _data_files(self) -> list[str]:
+    def names(self) -> list[str]:
+        """What all files in it are called, sorted; none where it is not there.
+
+        Raises:
+            StoreUnavailable: the system refused.
+        """
         try:
-            names = os.listdir(self.path)
+            return sorted(os.listdir(self.path))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             raise files.unavailable(error, self.path) from None
+
+    def _data_files(self) -> list[str]:
         ours = ("jobs-", "journal-", "done-", "damaged-", f".{NAME}.")
-        return [name for name in sorted(names) if name == NAME or name.startswith(ours)]
+        return [name for name in self.names() if name == NAME or name.startswith(ours)]
 
     def _refuse_orphans(self) -> None:
         """Raise where there is data without a manifest. A first generation that holds nothing is no data."""

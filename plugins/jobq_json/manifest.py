@@ -160,9 +160,18 @@ def read(data: bytes) -> Manifest:
     record, _ = scan(data.decode("ascii"), 0)
     if record.get("jobq") != "queue":
         raise StoreUnreadable(f"{NAME} is not the manifest of a jobq store")
+    check_format(record)
+    return from_record(record)
+
+
+def check_format(record: Mapping[str, Any]) -> None:
+    """Check that this jobq knows what a manifest's JSON object tells of.
+
+    Raises:
+        NewerFormat: a newer jobq wrote it.
+    """
     if record["format"] > FORMAT:
         raise NewerFormat(f"the store has format {record['format']}, written by a newer jobq; this one knows {FORMAT}")
-    return from_record(record)
 
 
 def from_record(record: Mapping[str, Any]) -> Manifest:

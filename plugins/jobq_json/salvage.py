@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -56,10 +55,12 @@ def salvaged(directory: Directory, known: Manifest | None, warn: Callable[[str],
         warn: is told of every damaged record.
     """
     numbers: dict[str, list[int]] = {"jobs": [0], "journal": [0], "done": [0]}
-    for name in os.listdir(directory.path):
+    present = frozenset(directory.names())
+    for name in present:
         if match := _NUMBERED.fullmatch(name):
             numbers[match[1]].append(int(match[2]))
-    generation = known.generation if known is not None else max(numbers["jobs"] + numbers["journal"])
+    both = set(numbers["jobs"]) & set(numbers["journal"]) - {0}  # else one of them never came into force, or is missing
+    generation = known.generation if known is not None else max(both or numbers["jobs"] + numbers["journal"])
     names = [segment.file for segment in known.archive] if known is not None else None
     if names is None:
         names = [f"done-{number}.jsonl" for number in sorted(numbers["done"]) if number]
@@ -67,7 +68,7 @@ def salvaged(directory: Directory, known: Manifest | None, warn: Callable[[str],
     starts = {segment.file: segment.start for segment in base.archive}
     segments = []
     for name in names:
-        if directory.has(name):
+        if name in present:
             file, size, moved = _mended(directory, name, "done", HEADER)
             segments.append(Segment(file, min(size, max(starts.get(name, 0) + moved, len(HEADER))), size))
     run, size, _ = _mended(directory, base.jobs_file, "jobs", run_header(generation))
@@ -95,7 +96,22 @@ def salvaged(directory: Directory, known: Manifest | None, warn: Callable[[str],
     for name, end in ((run, size), *((segment.file, segment.size) for segment in segments)):
         if rest := directory.content(name)[end:]:
             view.note_damage(name, end, rest)
+    if known is None:
+        _leave_out_copies(view)
     return view
+
+
+def _leave_out_copies(view: View) -> None:
+    """Leave the archived jobs out that are live, and those that are in a newer segment or further back.
+
+    Without a manifest nobody knows which segments were in force: one may be a copy of another that was being made.
+    """
+    seen = {kept.id for section in view.manifest.sections for kept in view.jobs_of(section)} | view.delta.keys()
+    places = [(name, kept.id, kept.offset) for name, kept in view.archive.oldest_first(view.note_damage)]
+    for name, job_id, offset in reversed(places):
+        if job_id in seen:
+            view.archived.setdefault(name, set()).add(offset)
+        seen.add(job_id)
 
 
 def _mended(directory: Directory, name: str, kind: str, header: bytes) -> tuple[str, int, int]:
@@ -104,7 +120,10 @@ def _mended(directory: Directory, name: str, kind: str, header: bytes) -> tuple[
     Returns:
         Its name, its size up to the end of its last whole line, and how much further back its lines are.
     """
-    data = directory.content(name) if directory.has(name) else b""
+    try:
+        data = directory.content(name)
+    except FileNotFoundError:
+        data = b""
     first, _, rest = data.partition(b"\n")
     try:
         check_header(first, kind, name)

@@ -88,3 +88,10 @@ def test_the_facts_can_be_asked_for():
     assert (JobNotFound("a", "b").job_id, JobNotFound("a", "b").hint) == ("a", "b")
     wrong = WrongState("a", "dead", "cancel")
     assert (wrong.job_id, wrong.state, wrong.verb) == ("a", "dead", "cancel")
+
+
+def test_a_huge_field_is_cut_as_a_huge_value_is():
+    """A key of a megabyte that no job has was told whole."""
+    told = str(InvalidInput("x" * (1 << 20), "y" * (1 << 20), "is no field"))
+    assert len(told) < 200
+    assert told.endswith("is no field")

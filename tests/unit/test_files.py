@@ -1,5 +1,6 @@
 """Files and directories that only their owner may touch."""
 
+import errno
 import fcntl
 import os
 import socket
@@ -261,3 +262,13 @@ def test_everything_is_written_however_little_at_a_time(tmp_path, monkeypatch):
 def test_the_systems_error_names_its_file(tmp_path):
     assert str(unavailable(OSError(13, "Permission denied"), tmp_path / "f")) == f"{tmp_path}/f: Permission denied"
     assert str(unavailable(OSError("odd"), "f")) == "f: odd"
+
+
+def test_a_directory_that_cannot_be_looked_at_is_an_error_of_the_store(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "lstat", refuse)
+        with pytest.raises(StoreUnavailable, match="Input/output error"):
+            check_directory(tmp_path)

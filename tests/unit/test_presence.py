@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from jobq import presence, processes
-from jobq.errors import StoreUnavailable, UnsafeHome
+from jobq.errors import StoreError, StoreUnavailable, UnsafeHome
 from jobq.presence import FilePresence, forget, is_alive, members, recover, unknown_worker
 from jobq.testing import make_info
 
@@ -390,3 +390,10 @@ def test_after_a_reboot_under_another_name_what_lies_here_is_recovered(directory
     ((info, alive),) = members(directory)
     assert not alive
     assert recover(directory, info).clean
+
+
+def test_what_stands_in_the_place_of_the_directory_is_an_error_of_the_store(tmp_path):
+    """It ended commands as a fault of jobq's own."""
+    (tmp_path / "workers").write_text("")
+    with pytest.raises(StoreError, match="workers: Not a directory"):
+        list(members(tmp_path / "workers"))

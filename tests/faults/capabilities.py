@@ -1,0 +1,129 @@
+"""What this machine lets a test do to it, found out by doing it once.
+
+A test asks with `need`; where the answer is no it is skipped, with the reason. With JOBQ_TEST_REQUIRE=1 it fails.
+"""
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobq import processes
+from jobq_subprocess import cgroupfs
+
+SKIPPED = "needs"
+"""The first word of the reason of such a skip."""
+
+
+def need(*names: str) -> None:
+    """Skip this test unless the machine can do all that is named (see `PROBES`)."""
+    for name in names:
+        why = missing(name)
+        if why is not None and os.environ.get("JOBQ_TEST_REQUIRE") == "1":
+            pytest.fail(f"{SKIPPED} {name}: {why}", pytrace=False)
+        if why is not None:
+            pytest.skip(f"{SKIPPED} {name}: {why}")
+
+
+@functools.cache
+def missing(name: str) -> str | None:
+    """Why the machine cannot do what is named; None where it can."""
+    return PROBES[name]()
+
+
+def _root() -> str | None:
+    return None if os.geteuid() == 0 else "it is run as another user"
+
+
+def _proc() -> str | None:
+    return None if processes.visible() else "no processes are shown in /proc"
+
+
+def _compiler() -> str | None:
+    return None if shutil.which("gcc") else "there is no gcc"
+
+
+def _strace() -> str | None:
+    """That a call can be made to fail, which asks more of the system than to trace it."""
+    program = "import os\ntry: os.fsync(0)\nexcept OSError as error: print(error.errno)"
+    inject = ["strace", "-f", "-qq", "-o", os.devnull, "-e", "trace=fsync", "-e", "inject=fsync:error=ENOSPC"]
+    return _failure([*inject, sys.executable, "-c", program], answer="28")
+
+
+def _mounts() -> str | None:
+    script = 'mount -t tmpfs -o size=64k none "$0" && : > "$0/file"'
+    return _failure(["unshare", "-m", "sh", "-c", script], directory=True)
+
+
+def _loop() -> str | None:
+    script = (
+        'truncate -s 4M "$0/image" && mkfs.ext4 -q "$0/image" && mkdir "$0/on" && mount -o loop "$0/image" "$0/on" '
+        '&& : > "$0/on/file" && umount "$0/on"'
+    )
+    return _failure(["unshare", "-m", "sh", "-c", script], directory=True)
+
+
+def _pids() -> str | None:
+    return _failure(["unshare", "-m", "-u", "-p", "-f", "--mount-proc", "sh", "-c", "test $$ = 1"])
+
+
+def _users() -> str | None:
+    """That programs can be run as nobody."""
+    return _failure(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "id", "-u"], answer="65534")
+
+
+def _cgroup(controller: str | None) -> str | None:
+    """That cgroups can be made below this process's own, in the hierarchy of a controller of cgroup v1, or else in
+    the unified one with that controller in force."""
+    own = (controller and cgroupfs.own(controller)) or cgroupfs.own()
+    if own is None:
+        return "there are no cgroups"
+    made = Path(own) / f"probe-{os.getpid()}"
+    try:
+        made.mkdir()
+    except OSError as error:
+        return f"no cgroup can be made: {error.strerror}"
+    try:
+        if controller and not any(made.glob(f"{controller}.*")):
+            return f"the {controller} controller is not in force"
+        return None
+    finally:
+        made.rmdir()
+
+
+def _failure(command: list[str], *, answer: str | None = None, directory: bool = False) -> str | None:
+    """Run a command, with the path of an empty directory behind it if wanted; why it did not do what it should."""
+    with tempfile.TemporaryDirectory() as path:
+        try:
+            done = subprocess.run(
+                [*command, *([path] if directory else [])], check=False, capture_output=True, text=True, timeout=60
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+    if done.returncode != 0:
+        return " ".join(done.stderr.split()) or f"{command[0]} ended with {done.returncode}"
+    if answer is not None and done.stdout.strip() != answer:
+        return f"{command[0]} answered {done.stdout.strip() or 'nothing'}"
+    return None
+
+
+PROBES: dict[str, Callable[[], str | None]] = {
+    "root": _root,
+    "proc": _proc,
+    "compiler": _compiler,
+    "strace": _strace,
+    "mounts": _mounts,
+    "loop": _loop,
+    "pid namespaces": _pids,
+    "other users": _users,
+    "cgroups": lambda: _cgroup(None),
+    "memory cgroups": lambda: _cgroup("memory"),
+    "pids cgroups": lambda: _cgroup("pids"),
+}
+"""By name: `strace` can make calls fail; `mounts` and `loop` are made in a mount namespace; and so on."""

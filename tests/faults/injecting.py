@@ -1,0 +1,120 @@
+"""Calls on the files of a home that go wrong, in the real command line, at a place of the test's choice.
+
+A library that is preloaded (faultycalls.c) counts the program's calls on what is below one directory. It makes one of
+them, or one and all later ones, fail with an error, be done by half, or be the last before or after which the program
+is killed. Only the program itself is meant, none of those that it starts.
+"""
+
+import atexit
+import errno
+import functools
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+CHANGING = (
+    "create",
+    "openw",
+    "write",
+    "pwrite",
+    "fsync",
+    "fdatasync",
+    "rename",
+    "unlink",
+    "ftruncate",
+    "mkdir",
+    "chmod",
+)
+"""Calls that change files, or say that they are on the disk; `create` is an open that may make the file."""
+
+STEPS = (*CHANGING, "flock", "answer")
+"""Between two of them nothing happens that another process could see; `answer` is a write to the standard output."""
+
+ERRORS = {
+    "ENOSPC": ("create", "write", "pwrite", "fsync", "fdatasync", "rename", "mkdir"),
+    "EDQUOT": ("create", "write", "pwrite", "fsync", "fdatasync", "rename", "mkdir"),
+    "EIO": (*CHANGING, "open", "read", "pread", "stat", "opendir", "flock"),
+    "EROFS": ("create", "openw", "rename", "unlink", "mkdir", "chmod"),
+    "EMFILE": ("create", "openw", "open", "opendir"),
+    "EINTR": ("create", "openw", "open", "read", "write", "flock", "fdatasync"),
+    "ENOMEM": ("mmap",),
+    "ENOLCK": ("flock",),
+    "ENOSYS": ("flock",),
+}
+"""The calls that an error can come from."""
+
+KILL, KILLED, SHORT, SKIP = "kill", "killed", "short", "skip"
+"""The program dies before the call, or after it; it writes half of what it should; a sync is said to be made and is not."""
+
+
+@functools.cache
+def library() -> Path:
+    """The library, compiled once for each process that tests."""
+    directory = Path(tempfile.mkdtemp(prefix="faultycalls-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    made = directory / "faultycalls.so"
+    source = Path(__file__).with_name("faultycalls.c")
+    subprocess.run(["gcc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", made, source, "-ldl"], check=True)
+    return made
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong below a directory.
+
+    Attributes:
+        calls: the names of the calls that count.
+        at: which of them, from 1.
+        action: `KILL`, `KILLED`, `SHORT`, `SKIP` or the name of an error; "" for nothing.
+        on: whether all later ones go wrong too.
+        during: a file; they go wrong as long as it is there.
+    """
+
+    calls: Sequence[str]
+    at: int = 0
+    action: str = ""
+    on: bool = False
+    during: Path | None = None
+
+    def environ(self, directory: Path, notes: Path | None = None) -> dict[str, str]:
+        """The variables with which a program has this fault; `notes`: a file to write its calls to."""
+        action = str(getattr(errno, self.action, self.action))
+        when = self.during or ("on" if self.on else "once")
+        fields = (directory, notes or "", f" {' '.join(self.calls)} ", self.at, when, action)
+        return {"LD_PRELOAD": str(library()), "FAULT": "\n".join(map(str, fields))}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that was noted: its result, the position of a write or the flags of an open, and what was written."""
+
+    name: str
+    result: int
+    position: int
+    path: str
+    data: bytes
+
+
+def noted(notes: Path) -> list[Call]:
+    """The calls that a program wrote down, in order."""
+    calls = []
+    for line in notes.read_text("ascii").splitlines():
+        name, result, position, path, data = line.split(" ")
+        calls.append(Call(name, int(result), int(position), bytes.fromhex(path).decode(), bytes.fromhex(data)))
+    return calls
+
+
+def spread(number: int, most: int) -> list[int]:
+    """At most `most` of the numbers from 1 to `number`, the first and the last among them, evenly spread."""
+    if number <= most or most < 2:
+        return list(range(1, min(number, most) + 1))
+    return sorted({1 + round(index * (number - 1) / (most - 1)) for index in range(most)})
+
+
+def command(*words: str) -> list[str]:
+    """`jobq` with these words, without the layers of a shell or a wrapper."""
+    return [sys.executable, "-m", "jobq", *words]

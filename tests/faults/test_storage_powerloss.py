@@ -1,0 +1,142 @@
+"""The power is cut after every call: what was acknowledged is there, and the rest is there whole or not at all."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from jobq.errors import JobqError
+
+from .capabilities import need
+from .homes import UNREADABLE, State, goes_on, opened, state_of
+from .injecting import Call, Fault, noted
+from .powerloss import Disk
+from .sizes import rounds
+
+LARGE = "".join(
+    f'{{"id": "large-{number}", "handler": "unknown", "payload": {{"text": "{"x" * 150_000}"}}}}\n'
+    for number in range(8)
+)
+BATCH = "".join(f'{{"id": "batch-{number}", "command": "true"}}\n' for number in range(5))
+
+STORY = (
+    (("add", "--id", "one", "--shell", "true"), None),
+    (("add", "--id", "two", "--max-attempts", "1", "--shell", "exit 3"), None),
+    (("enqueue", "-"), BATCH),
+    (("cancel", "batch-4"), None),
+    (("worker", "start", "--until-empty"), None),
+    (("retry", "two"), None),
+    (("worker", "start", "--until-idle"), None),
+    (("enqueue", "--allow-unknown-handler", "-"), LARGE),
+    (("pause", "other"), None),
+    (("prune", "--older-than", "0.001"), None),
+    (("dlq", "purge", "two"), None),
+)
+"""What is done in a home that is not there at first; a compaction comes with `pause`."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command, with what the store held before and after it."""
+
+    words: tuple[str, ...]
+    calls: list[Call]
+    before: State
+    after: State
+
+    def allows(self, found: State, answered: bytes) -> bool:
+        """Whether a store may hold that after a power cut, when the command had answered so much."""
+        if self.words[0] != "worker":
+            return found == self.after or (not answered and found == self.before)
+        return found.keys() == self.before.keys() == self.after.keys() and all(
+            found[job_id] == self.after[job_id]
+            or (
+                f"  {job_id}  " not in answered.decode()
+                and (found[job_id] == self.before[job_id] or found[job_id][0] == "processing")
+            )
+            for job_id in found
+        )
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory, new_cli):
+    """The home in which the commands of `STORY` were given, and each with the calls that it made."""
+    need("compiler")
+    directory = tmp_path_factory.mktemp("story")
+    cli = new_cli(directory / "cli")
+    cli.environ["PYTHONSAFEPATH"] = "1"
+    cli.home.mkdir(mode=0o700)
+    steps: list[Step] = []
+    before: State = {}
+    for number, (words, stdin) in enumerate(STORY):
+        notes = directory / f"notes-{number}"
+        cli(*words, input=stdin, env=Fault(()).environ(cli.home, notes))
+        after = state_of(cli.home)
+        steps.append(Step(words, noted(notes), before, after))
+        before = after
+    assert not (cli.home / "queue" / "journal-1.jsonl").exists()
+    return cli.home, steps
+
+
+class Lab:
+    """Cuts the power after every call of a story, and looks at what is left.
+
+    Args:
+        control: whether one that is wrong is enough.
+
+    Attributes:
+        cuts: how many there were.
+        wrong: those that lost or altered anything, one sentence each.
+    """
+
+    def __init__(self, story, directory, disk, *, control=False):
+        self._origin, steps = story
+        self._place = directory / "cut"
+        self.cuts, self.wrong, self._seen = 0, [], set()
+        for step in steps:
+            for cut in disk.cuts(step.calls):
+                self.cuts += 1
+                self._look(step, cut)
+                if control and self.wrong:
+                    return
+
+    def _look(self, step, cut):
+        key = hash((step.words, cut.answered, *sorted(cut.files.items())))
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        cut.restore(self._origin, self._place)
+        home = self._place
+        try:
+            found = state_of(home)
+            if found == UNREADABLE and step.before == {} and not cut.answered:  # zeros for the store's first files
+                with opened(home) as store:
+                    store.repair()
+                found = state_of(home)
+            told = "" if step.allows(found, cut.answered) else f"it holds {found}"
+            if found and not told:
+                goes_on(home)
+        except (JobqError, AssertionError) as error:
+            told = f"{type(error).__name__}: {error}"
+        if told:
+            where = f"{cut.kind} after {cut.after.name} {cut.after.path}"
+            self.wrong.append(f"jobq {' '.join(step.words)}: {where}: {told}"[:600])
+
+
+def test_nothing_is_lost_that_was_acknowledged(story, tmp_path, figure):
+    lab = Lab(story, tmp_path, Disk(by_chance=rounds(short=0, full=10, long=100)))
+    assert lab.wrong == []
+    figure("F21", f"{lab.cuts} simulated power cuts: 0 acknowledged lost, 0 unreadable stores")
+
+
+@pytest.mark.parametrize(
+    "ignored",
+    [
+        pytest.param(("fsync", "/queue"), id="the directory"),
+        pytest.param(("fdatasync", "/queue/journal-"), id="the journal"),
+        pytest.param(("fdatasync", "/queue/jobs-"), id="the sorted run"),
+        pytest.param(("fdatasync", "/queue/done-"), id="the archive"),
+        pytest.param(("fdatasync", "/queue/.queue.json"), id="the manifest"),
+    ],
+)
+def test_the_lab_finds_a_sync_that_is_missing(story, tmp_path, ignored):
+    assert Lab(story, tmp_path, Disk(ignored=[ignored]), control=True).wrong != []
