@@ -219,7 +219,7 @@ class Access:
 
     def _enter(self, manifest: Manifest, *, writing: bool = False) -> Generation:
         generation = self._generation
-        if generation is None or generation.manifest.generation != manifest.generation:
+        if generation is None or generation.manifest is not manifest:  # the same number may be of another store
             self.forget()
             generation = self._generation = Generation(self.directory, manifest, self._warn, writing=writing)
         return generation

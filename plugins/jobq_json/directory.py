@@ -52,6 +52,7 @@ class Directory:
     def __init__(self, path: Path, clock: Clock, *, allow_network: bool, mark: Path | None = None) -> None:
         self.path, self._clock, self._mark = path, clock, mark
         self._manifest_path = f"{path}/{NAME}"  # to join with `/` costs more than to ask for the file
+        self._lock_path = f"{path}/{LOCK}"
         self._allow_network = allow_network
         self._manifest: Manifest | None = None
         self._version: tuple[int, int, int] | None = None
@@ -69,7 +70,7 @@ class Directory:
             facts = os.stat(self._manifest_path, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             if self._version is not None:
-                raise StoreUnreadable(f"the store in {self.path} was removed or replaced while it was in use") from None
+                raise self._exchanged from None
             self._refuse_orphans()
             if self.is_lost():
                 raise StoreUnreadable(
@@ -130,10 +131,17 @@ class Directory:
         """
         self.open_for_writing()
         self._acquire()
+        while not self._is_lock(self._lock_fd):  # somebody has removed or exchanged the file: others lock another one
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+            self.open_for_writing()
+            self._acquire()
+        lock = self._lock_fd
         try:
             yield
         finally:
-            fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
+            if lock == self._lock_fd:  # else it was closed, and so let go of
+                fcntl.flock(lock, fcntl.LOCK_UN)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[Manifest]:
@@ -256,10 +264,14 @@ class Directory:
             else:
                 header = b""
             with contextlib.suppress(FileNotFoundError):
-                if os.path.getsize(self.path / name) > len(header) or not header.startswith(self.content(name)):
+                if os.path.getsize(self.path / name) > len(header) or not header.startswith(self._whole(name)):
                     if os.path.exists(self.path / NAME):
                         return
                     raise StoreUnreadable(f"the store's manifest, {self.path / NAME}, is missing; {WAY_OUT}")
+
+    def _whole(self, name: str) -> bytes:
+        """What of a file's content may have been meant: after loss of power the rest may be zeros."""
+        return self.content(name).rstrip(b"\0")
 
     def _read_manifest(self) -> None:
         """Read the manifest, and keep it open: no other file gets its inode number as long as it is."""
@@ -270,9 +282,18 @@ class Directory:
         except BaseException:
             os.close(descriptor)
             raise
-        if self._manifest_fd >= 0:
+        if self._version is not None and self._manifest is not None:
+            ahead = found.generation - self._manifest.generation  # one store only ever goes on to the next
+            if ahead < 0 or (ahead == 0 and facts.st_ino != self._version[0]):
+                os.close(descriptor)
+                self.close()
+                raise self._exchanged
             os.close(self._manifest_fd)
         self._manifest, self._manifest_fd, self._version = found, descriptor, _version(facts)
+
+    @property
+    def _exchanged(self) -> StoreUnreadable:
+        return StoreUnreadable(f"the store in {self.path} was removed or replaced while it was in use")
 
     def _check(self) -> None:
         if self._checked:
@@ -298,9 +319,15 @@ class Directory:
             files.private_directory(self.path)
             self._check()
         try:
-            self._lock_fd = files.open_private(f"{self.path}/{LOCK}", os.O_RDWR | os.O_CREAT)
+            self._lock_fd = files.open_private(self._lock_path, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:
             raise StoreUnavailable(f"{self.path} was removed while it was being opened") from None
+
+    def _is_lock(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(descriptor), os.stat(self._lock_path, follow_symlinks=False))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def _acquire(self) -> None:
         pause, end = 0.0001, 0.0  # as fast as a blocking flock, which nothing could end

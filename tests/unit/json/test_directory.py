@@ -5,13 +5,14 @@ import os
 import shutil
 import socket
 import stat
+import threading
 
 import pytest
 
 from jobq.errors import JobNotFound, NotSupported, StoreError, StoreLocked, StoreUnreadable, UnsafeHome
 from jobq.store import Query, Wanted
 from jobq.testing import START
-from jobq_json import directory
+from jobq_json import directory, manifest
 
 
 def test_looking_at_nothing_finds_nothing_and_creates_nothing(kit):
@@ -302,3 +303,58 @@ def test_a_manifest_is_told_from_one_of_the_same_size_and_time(kit):
         kit.compact(store)
         os.utime(path, ns=(times, times))
         assert reader.access.look().manifest.generation == generation
+
+
+def test_a_handle_writes_to_no_store_that_was_exchanged_for_another(kit):
+    """It went on with the descriptors of the one before, where both had the same generation: what it acknowledged was
+    in no store."""
+    store = kit.open()
+    kit.add(store, "one")
+    shutil.copytree(kit.queue, kit.home / "backup")
+    kit.add(store, "two")
+    shutil.rmtree(kit.queue)
+    (kit.home / "backup").rename(kit.queue)
+    with pytest.raises(StoreUnreadable, match="removed or replaced"):
+        kit.add(store, "three")
+    assert [job.id for job in kit.jobs(store)] == ["one"]
+    kit.add(store, "four")
+    assert [job.id for job in kit.jobs(kit.open())] == ["one", "four"]
+
+
+def test_a_handle_that_only_reads_shows_no_store_that_was_exchanged_for_another(kit):
+    store, reader = kit.open(), kit.open()
+    kit.add(store, "one")
+    shutil.copytree(kit.queue, kit.home / "backup")
+    kit.add(store, "two")
+    assert [job.id for job in kit.jobs(reader)] == ["one", "two"]
+    shutil.rmtree(kit.queue)
+    (kit.home / "backup").rename(kit.queue)
+    with pytest.raises(StoreUnreadable, match="removed or replaced"):
+        kit.jobs(reader)
+    assert [job.id for job in kit.jobs(reader)] == ["one"]
+
+
+def test_a_lock_that_was_removed_is_not_held_beside_the_one_of_others(kit):
+    store = kit.open()
+    kit.add(store, "one")
+    (kit.queue / "queue.lock").unlink()
+    other = kit.open()
+    with other.access.directory.held():
+        locked = threading.Thread(target=kit.add, args=(store, "two"))
+        locked.start()
+        locked.join(0.2)
+        assert locked.is_alive(), "it waits for the lock that stands there"
+    locked.join(30)
+    assert [job.id for job in kit.jobs(kit.open())] == ["one", "two"]
+
+
+def test_zeros_where_the_first_generation_was_to_be_are_no_data(kit):
+    """After loss of power a file system may have a file's size and not its content; the store asked to be repaired."""
+    store = kit.open()
+    kit.add(store, "one")
+    store.close()
+    (kit.queue / "queue.json").unlink()
+    for name, header in (("jobs-1.jsonl", manifest.run_header(1)), ("journal-1.jsonl", manifest.journal_header(1, 1))):
+        (kit.queue / name).write_bytes(bytes(len(header)))
+    assert kit.jobs(kit.open()) == []
+    kit.add(kit.open(), "one")
