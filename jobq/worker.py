@@ -17,7 +17,7 @@ from jobq.attempts import Attempts
 from jobq.claiming import ClaimRequest, Turns
 from jobq.clock import Wake
 from jobq.draining import DRAIN, NOW, Draining
-from jobq.errors import InvalidInput
+from jobq.errors import InvalidInput, StoreUnreadable
 from jobq.executor import Kind, Outcome
 from jobq.horizon import Horizon
 from jobq.job import State, new_id
@@ -329,6 +329,8 @@ class Worker:
             return False
         if self._draining.level:
             return True
+        if self._until is not None and isinstance(self._trouble.error, StoreUnreadable):
+            raise self._trouble.error  # nobody waits for it to be repaired
         if self._until is None or self._trouble.error is not None or not self._exhausted or recovery.under_way:
             return False
         if self._horizon.waits_for(self._due):

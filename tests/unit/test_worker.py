@@ -10,7 +10,7 @@ import pytest
 from jobq.app import App
 from jobq.claiming import Turns
 from jobq.draining import KILL, NOW
-from jobq.errors import StoreUnavailable
+from jobq.errors import StoreUnavailable, StoreUnreadable
 from jobq.executor import Kind, Outcome, Recovered
 from jobq.job import State
 from jobq.progress import Progress
@@ -967,3 +967,16 @@ def test_output_that_could_not_be_kept_is_told_and_stands_in_the_history(bench):
     assert (full.outcome, full.output_error) == ("completed", "No space left on device")
     assert fine.output_error is None
     assert "not all output of job full could be kept: No space left on device" in b.notes
+
+
+@pytest.mark.parametrize("until", ["idle", "empty"])
+def test_a_worker_that_is_to_end_does_not_wait_for_an_unreadable_store(bench, until):
+    b = bench()
+    b.enqueue("one")
+
+    def unreadable(*_, **__):
+        raise StoreUnreadable("the store is damaged")
+
+    b.app.store.claim = unreadable
+    with pytest.raises(StoreUnreadable, match="damaged"):
+        b.worker(until=until).run()
