@@ -49,8 +49,13 @@ def talk(message: str) -> None:
 
 
 def is_unwritable(error: OSError) -> bool:
-    """Whether this is what writing to a full, broken or closed output raises: no file was named."""
-    return error.filename is None and error.errno in _UNWRITABLE
+    """Whether this is what writing to a full, broken or closed output raises: by who wrote, and with no file named."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    writer = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
+    by_us = writer.startswith("jobq.cli.") or writer.partition(".")[0] == "click"
+    return by_us and error.filename is None and error.errno in _UNWRITABLE
 
 
 def abandon(descriptor: int) -> None:
