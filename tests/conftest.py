@@ -6,6 +6,7 @@ With JOBQ_TEST_FIGURES=PATH what was measured is also appended to that file, one
 import json
 import os
 import platform
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # what is started inherits it where it is ignored, as under nohup
 
 FIGURE = "figure"
 NEEDS = "Skipped: needs "
