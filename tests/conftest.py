@@ -15,7 +15,10 @@ from pathlib import Path
 
 import pytest
 
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # what is started inherits it where it is ignored, as under nohup
+# What is started inherits what is ignored: HUP under nohup, INT and QUIT in the background of a shell
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 FIGURE = "figure"
 NEEDS = "Skipped: needs "
