@@ -30,13 +30,9 @@ def private_directory(path: Path) -> None:
         StoreUnavailable: it cannot be made.
     """
     try:
-        os.mkdir(path, 0o700)
+        _make_directory(path)
     except FileExistsError:
         check_directory(path)
-    except OSError as error:
-        raise unavailable(error, path) from None
-    else:
-        os.chmod(path, 0o700)
 
 
 def check_directory(path: Path) -> None:
@@ -62,11 +58,11 @@ def check_directory(path: Path) -> None:
         )
 
 
-def make_parents(path: Path) -> None:
-    """Make the missing directories above `path` with mode 0700; a umask neither opens nor closes them.
+def private_directories(path: Path) -> None:
+    """Make the directory as `private_directory`, and those missing above it; on return they survive loss of power.
 
     Raises:
-        StoreUnavailable: one cannot be made.
+        UnsafeHome, StoreUnavailable: as `private_directory`.
     """
     missing = []
     for parent in path.parents:
@@ -74,13 +70,11 @@ def make_parents(path: Path) -> None:
             break
         missing.append(parent)
     for parent in reversed(missing):
-        try:
-            os.mkdir(parent, 0o700)
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise unavailable(error, parent) from None
-        os.chmod(parent, 0o700)
+        with contextlib.suppress(FileExistsError):  # somebody else's by now, as those above it are
+            _make_directory(parent)
+        _sync_entry(parent)
+    private_directory(path)
+    _sync_entry(path)
 
 
 def check_parents(path: Path) -> None:
@@ -215,6 +209,27 @@ def sync_directory(path: Path) -> None:
 def unavailable(error: OSError, path: Path | str) -> StoreUnavailable:
     """The error of the system, told with the file it was about."""
     return StoreUnavailable(f"{path}: {error.strerror or error}")
+
+
+def _make_directory(path: Path) -> None:
+    """Make a directory that is closed to others; a umask neither opens nor closes it."""
+    try:
+        os.mkdir(path, 0o700)
+        os.chmod(path, 0o700)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise unavailable(error, path) from None
+
+
+def _sync_entry(path: Path) -> None:
+    """Make it survive loss of power that a directory is there."""
+    try:
+        sync_directory(path.parent)
+    except PermissionError:
+        return  # one may make directories where one may not look
+    except OSError as error:
+        raise unavailable(error, path.parent) from None
 
 
 def _check_owner(path: Path | str, facts: os.stat_result) -> None:

@@ -22,7 +22,7 @@ from jobq.errors import StoreError, UnsafeHome
 from jobq.files import (
     check_directory,
     check_parents,
-    make_parents,
+    private_directories,
     private_directory,
     read_private,
     replace,
@@ -73,8 +73,7 @@ class Home:
         """
         if not self.exists():
             check_parents(self.path)
-            make_parents(self.path)
-            private_directory(self.path)
+            private_directories(self.path)
             private_directory(self.path / _MARK)
 
 

@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from jobq import processes
-from jobq.errors import StoreUnavailable
+from jobq.errors import StoreError, StoreUnavailable
 from jobq.executor import Recovered
 from jobq.files import open_private, private_directory, replace, unavailable
 from jobq.members import Presence, WorkerInfo
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 ORPHAN_WAIT = 2.0
 """Seconds that recovery waits for a held jobs lock after everything it could find was killed."""
+
+_UNPUBLISHED = ".new"
 
 WORKER_VARIABLE = "JOBQ_WORKER"
 JOB_VARIABLES = (WORKER_VARIABLE, "JOBQ_JOB_ID", "JOBQ_RUN")
@@ -57,6 +59,7 @@ class FilePresence(Presence):
     def _join(self, info: WorkerInfo) -> None:
         """Make the files, and let them take the place of what there was."""
         private_directory(self._directory)
+        _sweep(self._directory)
         lock, jobs = (self._directory / f"{self.id}.{kind}" for kind in ("lock", "jobs"))
         made: list[int] = []
         try:
@@ -239,22 +242,45 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _unpublished(path: Path) -> Path:
-    return path.with_name(f".{path.name}.new")
+    return path.with_name(f".{path.name}{_UNPUBLISHED}")
 
 
 def _make_locked(path: Path) -> int:
     """A file that is locked, to be published at `path`."""
     temporary = _unpublished(path)
-    try:
-        descriptor = open_private(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-    except OSError as error:
-        raise unavailable(error, temporary) from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        raise unavailable(error, path) from None
-    return descriptor
+    while True:
+        try:
+            descriptor = open_private(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        except OSError as error:
+            raise unavailable(error, temporary) from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_at(descriptor, temporary):
+                return descriptor
+        except OSError as error:
+            os.close(descriptor)
+            raise unavailable(error, path) from None
+        os.close(descriptor)  # it was swept away before it was locked
+
+
+def _sweep(directory: Path) -> None:
+    """Remove what is left of workers that were killed while they joined, before anybody could see them."""
+    for temporary in directory.glob(f".*.lock{_UNPUBLISHED}"):
+        worker_id = temporary.name[1:].removesuffix(f".lock{_UNPUBLISHED}")
+        try:
+            descriptor = open_private(temporary, os.O_RDONLY)
+        except (FileNotFoundError, StoreError):
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # One that had been seen, and made its files anew, is lost like any other, and what it started may live
+            seen = any(os.path.lexists(directory / f"{worker_id}.{kind}") for kind in ("lock", "runs"))
+            if not (seen or left_running(directory, worker_id)) and _is_at(descriptor, temporary):
+                _unlink_all(directory, worker_id)
+        except (OSError, StoreError):
+            continue  # it lives, or cannot be removed, which hinders nobody
+        finally:
+            os.close(descriptor)
 
 
 def _publish(path: Path) -> None:
@@ -301,10 +327,10 @@ def _identity(facts: os.stat_result) -> list[int]:
 
 def _unlink_all(directory: Path, worker_id: str) -> None:
     try:
-        for unfinished in directory.glob(f".{worker_id}.*.new"):  # of a replacement that was killed
-            unfinished.unlink(missing_ok=True)
-        for kind in ("json", "jobs", "runs", "lock"):  # the lock last: without it the worker is not seen at all
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(directory / f"{worker_id}.{kind}")
+        unpublished = sorted(directory.glob(f".{worker_id}.*{_UNPUBLISHED}"))
+        files = [directory / f"{worker_id}.{kind}" for kind in ("json", "jobs", "runs", "lock")]
+        # The locks last, here as in the order of the names: without them the rest is not found again
+        for path in (*files[:-1], *unpublished, files[-1]):
+            path.unlink(missing_ok=True)
     except OSError as error:
         raise unavailable(error, directory) from None

@@ -162,8 +162,7 @@ class Scene:
         """Let everything come to its end, and check all (see `check`)."""
         worker = self.start_worker("--until-empty", "-n", "4")
         assert worker.wait(DRAIN_SECONDS) == 0, self.errors()
-        # What was killed while it joined leaves files that tell of no worker, under temporary names
-        left = [path.name for path in (self.jobq.home / "workers").iterdir() if not path.name.startswith(".")]
+        left = [path.name for path in (self.jobq.home / "workers").iterdir()]
         assert left == [], left
         return self.check(over=True, besides=besides)
 

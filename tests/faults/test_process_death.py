@@ -21,7 +21,7 @@ def homes(kills):
 def test_a_client_that_enqueues_is_killed_at_any_instant(tmp_path, figure):
     """F01, programs: each is killed within its first calls."""
     known, jobs = 0, 0
-    sizes = homes(rounds(short=150, full=2000, long=9000))
+    sizes = homes(rounds(short=150, full=2000, long=9500))
     for home, kills in enumerate(sizes):
         with scene_in(tmp_path / str(home), seed=home) as scene:
             client = scene.client()

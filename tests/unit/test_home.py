@@ -1,5 +1,6 @@
 """Which directory is the home, and when it is refused."""
 
+import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -55,6 +56,22 @@ def test_the_state_directory_is_where_xdg_says(environ):
 def test_on_macos_it_is_where_macos_has_it(user, environ, monkeypatch):
     monkeypatch.setattr("sys.platform", "darwin")
     assert state_directory(environ) == user / "Library" / "Application Support" / "jobq"
+
+
+def test_a_new_home_survives_loss_of_power_with_all_that_was_made_above_it(user, monkeypatch):
+    synced = []
+    monkeypatch.setattr("jobq.files.sync_directory", lambda path: synced.append((path, os.listdir(path))))
+    Home(user / "state" / "jobq", "default").create()
+    assert synced == [(user, ["state"]), (user / "state", ["jobq"])]
+
+
+def test_a_home_can_be_made_where_one_may_not_look(user, monkeypatch):
+    def forbidden(path):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr("jobq.files.sync_directory", forbidden)
+    Home(user / "jobq", "--home").create()
+    assert Home(user / "jobq", "--home").exists()
 
 
 class TestFound:

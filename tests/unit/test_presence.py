@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import itertools
 import os
 import shutil
 import signal
@@ -177,9 +178,10 @@ def test_an_unsafe_directory_is_refused(directory):
 
 def test_ids_are_never_used_twice(directory, join):
     join("w1")
-    (directory / ".w2.lock.new").write_bytes(b"")
-    with pytest.raises(StoreUnavailable, match="File exists"):
-        FilePresence(directory, make_info("w2"))
+    with open(directory / ".w2.lock.new", "wb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(StoreUnavailable, match="File exists"):
+            FilePresence(directory, make_info("w2"))
 
 
 def test_after_a_reboot_there_is_nothing_to_look_for(directory, monkeypatch):
@@ -296,6 +298,81 @@ def test_a_join_that_fails_leaves_nothing(directory, monkeypatch):
         FilePresence(directory, make_info("w1"))
     assert os.listdir(directory) == []
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+STEPS = ("open", "rename", "replace")
+"""The calls between which others could see something."""
+
+
+def join_and_die(directory, at):
+    """Join in a process that dies before its call of that number; whether it came so far."""
+    pid = os.fork()
+    if pid == 0:
+        made = itertools.count(1)
+        for name in STEPS:
+            call = getattr(os, name)
+
+            def dying(*args, call=call, **kwargs):
+                if next(made) == at:
+                    os._exit(1)
+                return call(*args, **kwargs)
+
+            setattr(os, name, dying)
+        FilePresence(directory, make_info("killed"))
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+
+
+def test_what_is_left_of_one_killed_as_it_joined_goes_with_the_next_that_joins(directory):
+    steps = 0
+    while join_and_die(directory, at=steps + 1):
+        steps += 1
+        FilePresence(directory, make_info("next")).close()
+        assert list(directory.iterdir()) == [], f"killed before call {steps}"
+    assert steps > len(STEPS)
+    assert seen(directory) == {"killed": False}, "where it had joined it is lost like any other"
+
+
+def test_nothing_is_swept_away_of_one_that_joins_just_now(directory, join, monkeypatch):
+    rename = os.rename
+
+    def meanwhile(source, target):
+        if target == directory / "w1.lock":
+            monkeypatch.undo()
+            FilePresence(directory, make_info("next")).close()
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", meanwhile)
+    join("w1")
+    assert seen(directory) == {"w1": True}
+
+
+def test_one_that_was_swept_away_before_it_had_its_lock_begins_again(directory, join, monkeypatch):
+    flock = fcntl.flock
+
+    def swept(descriptor, operation):
+        monkeypatch.undo()
+        (directory / ".w1.lock.new").unlink()
+        flock(descriptor, operation)
+
+    directory.mkdir(mode=0o700)
+    monkeypatch.setattr(fcntl, "flock", swept)
+    join("w1")
+    assert seen(directory) == {"w1": True}
+    assert sorted(path.name for path in directory.iterdir()) == ["w1.jobs", "w1.json", "w1.lock"]
+
+
+def test_what_was_killed_as_it_made_its_files_anew_stays_for_recovery(directory, join):
+    """What it had started may live, and holds the jobs lock."""
+    member = join("w1")
+    (directory / "w1.lock").rename(directory / ".w1.lock.new")
+    os.close(member._lock_fd)
+    FilePresence(directory, make_info("next")).close()
+    assert (directory / "w1.jobs").exists()
+    os.close(member.jobs_fd)
+    member._lock_fd, member.jobs_fd = -1, None
+    FilePresence(directory, make_info("next")).close()
+    assert list(directory.iterdir()) == []
 
 
 def read_only(*args, **kwargs):
