@@ -158,9 +158,21 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 
 
 def replace(path: Path, data: bytes, *, durable: bool) -> None:
-    """Replace the file as a whole: whoever reads it sees the old content or the new.
+    """Replace the file as a whole by one that holds `data`; see `replacing`.
 
-    With `durable` it survives loss of power on return: the file is synced before the rename, its directory after.
+    Raises:
+        StoreUnavailable: the system refused; the old content stands.
+    """
+    with replacing(path, durable=durable) as descriptor:
+        write_all(descriptor, data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path, *, durable: bool) -> Iterator[int]:
+    """A descriptor to write a file with that takes the place of `path` at the end, if there was no error.
+
+    Whoever reads `path` sees the old content or the new. With `durable` it survives loss of power from then on: the
+    file is synced before the rename, its directory after.
 
     Raises:
         StoreUnavailable: the system refused; the old content stands.
@@ -170,7 +182,7 @@ def replace(path: Path, data: bytes, *, durable: bool) -> None:
         descriptor = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
             try:
-                write_all(descriptor, data)
+                yield descriptor
                 if durable:
                     sync(descriptor)
             finally:

@@ -33,6 +33,7 @@ _COMMANDS = {
     "pause": "change",
     "resume": "change",
     "dlq": "change",
+    "export": "export",
     "config": "config",
     "plugins": "install",
     "handlers": "install",

@@ -343,7 +343,7 @@ def test_a_secret_that_was_given_in_a_file_is_shown_nowhere(jobq, start_worker, 
     assert [command for _, command, _ in processes if canary in command] == []
     assert all(marker in environment for _, _, environment in processes if canary in environment)
     assert any(canary in environment for _, _, environment in processes), "the job has it"
-    for words in (("show", job), ("list",), ("why", job), ("status",), ("worker", "list")):
+    for words in (("show", job), ("list",), ("why", job), ("status",), ("worker", "list"), ("export", "--redact")):
         answer = jobq(*words)
         assert CANARY not in answer.stdout + answer.stderr, words
     jobq("cancel", job)

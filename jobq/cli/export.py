@@ -1,0 +1,79 @@
+"""`export`: jobs with all their fields, to keep or to read elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from stat import S_ISREG
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jobq.cli.base import Globals, command, show_json_lines
+from jobq.cli.selection import Selection, find, select, selection
+from jobq.cli.text import MASK, masked
+from jobq.errors import JobqError, UnsafeHome
+from jobq.files import replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@command("export", short_help="Write jobs as JSON Lines, with all their fields.")
+@selection
+@click.option("--file", "path", metavar="FILE", help="Write to FILE, which only you can read, and not to stdout.")
+@click.option("--redact", is_flag=True, help="Write *** in place of what looks like a secret.")
+def export_command(state: Globals, selection: Selection, path: str | None, redact: bool) -> int:
+    """Write jobs as JSON Lines: every job, or those selected, each with all its fields, as they are at one moment.
+
+    \b
+    jobq export --file jobs.jsonl           everything, for a backup
+    jobq export --redact -s dead            to be shown to others
+
+    Environments and payloads are written as they are, secrets too, unless --redact is given. FILE is replaced as a
+    whole once all is written. What jobs have printed is not in it.
+    """
+    code = 0
+    if selection.ids:
+        jobs, code = select(state, selection, whole_ids=False)
+        found = iter(jobs)
+    else:
+        found = find(state, selection)
+    records: Iterator[Any] = (job.full_record() for job in found)
+    if redact:
+        records = map(_redacted, records)
+    if path is None:
+        show_json_lines(records)
+        return code
+    number = _write(Path(path), records)
+    state.note(f"{number} job{'' if number == 1 else 's'} written to {path}")
+    return code
+
+
+def _write(path: Path, records: Iterator[Any]) -> int:
+    """Write them to a file, as a whole and for its owner alone; how many there were."""
+    number = 0
+    with ExitStack() as stack:
+        try:
+            if os.path.lexists(path) and not S_ISREG(os.lstat(path).st_mode):
+                raise UnsafeHome(f"{path} is not a regular file")
+            descriptor = stack.enter_context(replacing(path, durable=True))
+        except JobqError as error:
+            raise click.UsageError(str(error)) from None
+        file = stack.enter_context(open(descriptor, "w", encoding="ascii", closefd=False))
+        for number, record in enumerate(records, 1):  # noqa: B007 - the last is the answer
+            file.write(json.dumps(record, separators=(",", ":")) + "\n")
+    return number
+
+
+def _redacted(value: Any, name: str = "") -> Any:
+    """A JSON value with `***` in place of what looks like a secret, by its name or by itself."""
+    if isinstance(value, dict):
+        return {key: _redacted(each, key) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_redacted(each, name) for each in value]
+    if isinstance(value, str):
+        return masked(name, value)
+    return value if value is None or masked(name, "") != MASK else MASK
