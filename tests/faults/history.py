@@ -4,7 +4,8 @@
     HISTORY/runs/ID    `start RUN PID START-TIME ATTEMPT` and `end RUN PID START-TIME`, by the job itself, and
                        `overlap RUN PID START-TIME` where it met a process of another run of its own that lived
 
-Every line is one write to a file that is open for appending.
+Every line is one write to a file that is open for appending. That of a client that is killed just then may be cut off
+where a page of the file ends: so it begins and ends with a line feed, and one without its full stop does not count.
 """
 
 import signal
@@ -54,7 +55,7 @@ class History:
 
     def _note(self, line: str) -> None:
         with self._clients.open("a") as file:
-            file.write(f"{line}\n")
+            file.write(f"\n{line} .\n")
 
     def all_asked(self) -> list[list[int]]:
         """The numbers asked for, those of one call together."""
@@ -70,7 +71,8 @@ class History:
         return known
 
     def _client_lines(self) -> list[list[str]]:
-        return [line.split() for line in self._clients.read_text().splitlines()] if self._clients.exists() else []
+        lines = self._clients.read_text().splitlines() if self._clients.exists() else []
+        return [line.split()[:-1] for line in lines if line.endswith(" .")]
 
     def lines(self, job_id: str) -> list[Line]:
         """What the runs of a job have written, in the order of writing."""

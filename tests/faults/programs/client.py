@@ -27,13 +27,13 @@ def enqueue(history, number, pause, calls=None):
             numbers = range(number, number + (3 if call % 3 == 2 else 1))
             number = numbers.stop
             words = " ".join(map(str, numbers))
-            os.write(log, f"asked {words}\n".encode())
+            os.write(log, f"\nasked {words} .\n".encode())
             if len(numbers) == 1:
                 jobs = [queue.enqueue(**specs.spec(history, *numbers))]
             else:
                 jobs = queue.enqueue_many([specs.spec(history, each) for each in numbers])
             ids = " ".join(job.id for job in jobs)
-            os.write(log, f"acknowledged {words} {ids}\n".encode())
+            os.write(log, f"\nacknowledged {words} {ids} .\n".encode())
             time.sleep(pause)
 
 
