@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 import signal
+import sqlite3
 import struct
 import sys
 import time
@@ -19,7 +20,7 @@ from .conftest import eventually
 from .homes import UNREADABLE, state_of
 from .injecting import SKIP, Fault, command
 from .namespaces import CliOnDisk, Mounts
-from .sizes import rounds
+from .sizes import SIZE, rounds
 
 SHUTDOWN, WITH_FLUSH = 0x8004587D, 0
 """EXT4_IOC_SHUTDOWN: from now on nothing reaches the disk, and every call that would fails. Without a flush Linux may
@@ -91,21 +92,26 @@ class Machine:
         return self._errors.read_text(errors="replace")
 
     def cut(self):
-        """The image as it is now, mounted; what was acknowledged and done before, and what the store in it holds."""
+        """What was acknowledged and done when the power was cut, and what the store on the disk holds after it."""
+        with self.cut_off() as place:
+            return self.acknowledged(), self.done(), state_of(place / "home")
+
+    @contextlib.contextmanager
+    def cut_off(self):
+        """The disk as it is now, without what the machine has yet to write; the processes stand still meanwhile."""
         for process in self.processes:
             process.send_signal(signal.SIGSTOP)
-        acknowledged, done = self.acknowledged(), self.done()
         shutil.copyfile(self.image, self._copy)
-        for process in self.processes:
-            process.send_signal(signal.SIGCONT)
         place = self._directory / "after"
         place.mkdir(exist_ok=True)
         self.cli.mounts.run('mount -o loop "$1" "$2"', self._copy, place)
         try:
-            return acknowledged, done, state_of(self.cli.mounts.seen(place) / "home")
+            yield self.cli.mounts.seen(place)
         finally:
             gc.collect()  # what was mapped of it keeps it busy
             self.cli.mounts.run('umount "$1"', place)
+            for process in self.processes:
+                process.send_signal(signal.SIGCONT)
 
 
 @pytest.fixture
@@ -155,6 +161,46 @@ def test_on_a_disk_that_does_not_sync_the_lab_finds_losses(machine):
     machine.start(Fault(("fsync", "fdatasync"), at=1, action=SKIP, on=True))
     _, losses = cuts(machine, 3)
     assert any(losses)
+
+
+DATABASE = """
+import itertools, sqlite3, sys, time
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute(f"PRAGMA journal_mode={sys.argv[2]}")
+connection.execute("PRAGMA synchronous=FULL")
+connection.execute("CREATE TABLE acknowledged (number INTEGER)")
+for number in itertools.count():
+    connection.execute("INSERT INTO acknowledged VALUES (?)", (number,))
+    print(number, flush=True)
+    time.sleep(0.01)  # the cut is to come after the commit, not in it
+"""
+
+
+@pytest.mark.parametrize(("mode", "loses"), [("DELETE", True), ("WAL", False)])
+def test_the_lab_finds_what_a_database_is_known_to_lose(machine, tmp_path, mode, loses, figure):
+    """SQLite does not sync the directory that its journal was removed from: the last commit may be undone (F22)."""
+    cli, out = machine.cli, machine.cli.directory / "database.out"
+    with out.open("wb") as file:
+        argv = [sys.executable, "-c", DATABASE, str(cli.disk / "database"), mode]
+        machine.processes = [cli.start_program(argv, stdout=file)]
+    eventually(lambda: out.stat().st_size)
+    chance = random.Random(22)
+    cuts = losses = 0
+    most = rounds(short=60 if loses else 6, full=150, long=150)
+    while cuts < most and not (losses and SIZE == "short"):
+        time.sleep(chance.uniform(0.02, 0.04))  # not for a state: the instant is what is drawn
+        copy = tmp_path / f"copy-{cuts}"
+        with machine.cut_off() as place:
+            acknowledged = int(out.read_text().split("\n")[-2])
+            shutil.copytree(place, copy)  # SQLite itself follows the link into the namespace, to another directory
+        with contextlib.closing(sqlite3.connect(copy / "database")) as found:
+            (last,) = found.execute("SELECT max(number) FROM acknowledged").fetchone()
+        cuts += 1
+        losses += last is None or last < acknowledged
+    assert (losses > 0) is loses
+    figure(
+        f"F22 SQLite, {mode}", f"{cuts} power cuts: the last acknowledged commit lost in {losses}, as is known of it"
+    )
 
 
 def test_a_disk_that_is_gone_in_an_instant(machine, figure):
