@@ -38,7 +38,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the figures, and how many tests were skipped because the machine could not do what they need."""
     reports = [report for kind in terminalreporter.stats.values() for report in kind]
     figures = [
-        tuple(value)
+        (*value, report.nodeid)
         for report in reports
         if getattr(report, "when", None) == "call"
         for name, value in report.user_properties
@@ -46,7 +46,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     ]
     if figures:
         terminalreporter.section("figures")
-        for name, text in figures:
+        for name, text, _ in figures:
             terminalreporter.write_line(f"{name}: {text}")
         if path := os.environ.get("JOBQ_TEST_FIGURES"):
             _append(Path(path), figures)
@@ -68,8 +68,8 @@ def _append(path: Path, figures: list[tuple[str, ...]]) -> None:
         "machine": f"{platform.platform()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
     }
     with path.open("a", encoding="utf-8") as file:
-        for name, text in figures:
-            file.write(json.dumps({"name": name, "text": text, **facts}) + "\n")
+        for name, text, test in figures:
+            file.write(json.dumps({"name": name, "text": text, "test": test, **facts}) + "\n")
 
 
 def _commit() -> str | None:

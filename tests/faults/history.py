@@ -101,7 +101,7 @@ class History:
                 self.end(path.name)
 
     def wrong(self, jobs: list[dict[str, Any]], *, told: Iterable[str] = (), over: bool = False) -> list[str]:
-        """Where the records of all jobs contradict the history, one sentence each, by the names of faults.md.
+        """Where the records of all jobs contradict the history, one sentence each, by the names of docs/reliability.md.
 
         Args:
             jobs: as `jobq list --json` has them.
