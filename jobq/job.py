@@ -60,6 +60,7 @@ class Run:
         error: the reason, one line, or None.
         progress: what it last reported, as `jobq.progress.Progress.record` has it, or None.
         output_error: why not all of its output was kept, or None.
+        extra: fields that a newer jobq wrote.
     """
 
     run: int
@@ -71,6 +72,7 @@ class Run:
     error: str | None = None
     progress: Mapping[str, Any] | None = None
     output_error: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
         """The JSON object of this run; `progress` and `output_error` are left out where there was none."""
@@ -87,11 +89,13 @@ class Run:
             record["progress"] = dict(self.progress)
         if self.output_error is not None:
             record["output_error"] = self.output_error
+        if self.extra:
+            record.update(self.extra)
         return record
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> Run:
-        """The run of a JSON object; what a newer jobq added is passed over."""
+        """The run of a JSON object."""
         started = record.get("started")
         return Run(
             run=record["run"],
@@ -103,7 +107,11 @@ class Run:
             error=record.get("error"),
             progress=record.get("progress"),
             output_error=record.get("output_error"),
+            extra={name: record[name] for name in record.keys() - _RUN_FIELDS},
         )
+
+
+_RUN_FIELDS = frozenset(Run.__slots__) - {"extra"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,12 +255,17 @@ class Change:
         return record
 
 
-def read_fields(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The typed values of some of a job's fields from their JSON form; the inverse of `Change.record`."""
+def read_fields(record: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The typed values of some of a job's fields from their JSON form; the inverse of `Change.record`.
+
+    What a newer jobq has set besides is put beside what was in the job's `extra`.
+    """
     values: dict[str, Any] = {}
     for name, value in record.items():
         read = _READ.get(name)
         values[name] = value if read is None or value is None else read(value)
+    if unknown := values.keys() - _DEFAULTS.keys():
+        values["extra"] = {**(extra or {}), **{name: values.pop(name) for name in sorted(unknown)}}
     return values
 
 

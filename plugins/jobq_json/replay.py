@@ -79,7 +79,8 @@ def _taken(job: Job, worker: str, run: int, now: datetime) -> Job:
 
 
 def _changed(job: Job, fields: Mapping[str, Any], run: Mapping[str, Any] | None, now: datetime) -> Job:
-    return job.changed(Change(read_fields(fields), None if run is None else Run.from_record(run)), now=now)
+    change = Change(read_fields(fields, job.extra), None if run is None else Run.from_record(run))
+    return job.changed(change, now=now)
 
 
 def _added(line: bytes) -> list[Kept] | None:

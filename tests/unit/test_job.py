@@ -168,9 +168,11 @@ def test_unknown_fields_are_kept_and_written_back():
     assert job.changed(Change({"priority": 1}), now=START).record()["colour"] == {"deep": [1]}
 
 
-def test_what_a_newer_version_adds_to_a_run_is_passed_over():
+def test_what_a_newer_version_adds_to_a_run_is_kept_and_written_back():
     record = {"run": 1, "finished": "2026-07-11T20:57:58.316Z", "outcome": "failed", "new": 1}
-    assert Run.from_record(record) == Run(run=1, worker="", host="", started=None, finished=START, outcome="failed")
+    run = Run(run=1, worker="", host="", started=None, finished=START, outcome="failed", extra={"new": 1})
+    assert Run.from_record(record) == run
+    assert run.record()["new"] == 1
 
 
 @pytest.mark.parametrize(
