@@ -60,7 +60,7 @@ def after(
 
 def released(claim: Claim, outcome: Outcome, *, now: datetime) -> Change:
     """A run is handed back unfinished (a graceful stop, a snooze): pending again, nothing counted."""
-    fields = _back(claim.job)
+    fields = _back(claim.job, now=now)
     if outcome.delay is not None:
         fields["run_at"] = ceil_ms(now + outcome.delay)
     return Change(fields, _ended(claim, outcome, outcome.finished or now))
@@ -68,7 +68,7 @@ def released(claim: Claim, outcome: Outcome, *, now: datetime) -> Change:
 
 def taken_back(claim: Claim) -> Change:
     """A run was claimed ahead and has not begun: as if it had never been claimed, but for its number."""
-    return Change(_back(claim.job))
+    return Change(_back(claim.job, now=claim.job.run_at))
 
 
 def lost(claim: Claim, *, now: datetime, counted: bool, max_losses: int) -> Change:
@@ -78,7 +78,7 @@ def lost(claim: Claim, *, now: datetime, counted: bool, max_losses: int) -> Chan
     """
     job = claim.job
     losses = job.losses + counted
-    fields = _back(job) | {"losses": losses}
+    fields = _back(job, now=now) | {"losses": losses}
     reason = "the worker was gone"
     if job.on_lost == "dead":
         reason = "its worker died while it ran, and on_lost is dead"
@@ -92,7 +92,7 @@ def lost(claim: Claim, *, now: datetime, counted: bool, max_losses: int) -> Chan
 
 def lost_unstarted(claim: Claim, *, now: datetime) -> Change:
     """A run's worker is gone, and the run had not begun: as if it had never been claimed."""
-    return Change(_back(claim.job), _lost(claim, "the worker was gone before it began", now))
+    return Change(_back(claim.job, now=now), _lost(claim, "the worker was gone before it began", now))
 
 
 def settled(stored: Job, change: Change) -> Change:
@@ -158,8 +158,9 @@ def kept_until(job: Job, keep: timedelta) -> datetime | None:
     return job.updated_at + keep if job.state in FINISHED else None
 
 
-def _back(job: Job) -> dict[str, Any]:
-    return {"state": State.PENDING, "worker": None, "started_at": None, "run_at": job.run_at}
+def _back(job: Job, *, now: datetime) -> dict[str, Any]:
+    # It was due when it was claimed, and stays so when the clock has been set back since
+    return {"state": State.PENDING, "worker": None, "started_at": None, "run_at": min(job.run_at, now)}
 
 
 def _ended(claim: Claim, outcome: Outcome, finished: datetime) -> Run:

@@ -70,7 +70,18 @@ def _loop() -> str | None:
 
 
 def _pids() -> str | None:
-    return _failure(["unshare", "-m", "-u", "-p", "-f", "--mount-proc", "sh", "-c", "test $$ = 1"])
+    """That a machine of its own can be made up, with pids, a name and a boot of its choice."""
+    script = (
+        "test $$ = 1 && hostname probe && echo 99 >/proc/sys/kernel/ns_last_pid "
+        "&& mount --bind /dev/null /proc/sys/kernel/random/boot_id"
+    )
+    space = ["unshare", "-m", "--propagation", "private", "-u", "-p", "-f", "--mount-proc"]
+    return _failure([*space, "sh", "-c", script])
+
+
+def _times() -> str | None:
+    script = "read -r up _ </proc/uptime; test ${up%.*} -ge 3600"
+    return _failure(["unshare", "-T", "--boottime", "3600", "--", "sh", "-c", script])
 
 
 def _users() -> str | None:
@@ -98,6 +109,13 @@ def _cgroup(controller: str | None) -> str | None:
         made.rmdir()
 
 
+def _freezer() -> str | None:
+    own = cgroupfs.own("freezer")
+    if own is None:
+        return "there is no freezer of cgroup v1, and from that of v2 KILL ends what is frozen"
+    return None if os.access(own, os.W_OK) else "no cgroup can be made"
+
+
 def _failure(command: list[str], *, answer: str | None = None, directory: bool = False) -> str | None:
     """Run a command, with the path of an empty directory behind it if wanted; why it did not do what it should."""
     with tempfile.TemporaryDirectory() as path:
@@ -122,9 +140,11 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "mounts": _mounts,
     "loop": _loop,
     "pid namespaces": _pids,
+    "time namespaces": _times,
     "other users": _users,
     "cgroups": lambda: _cgroup(None),
     "memory cgroups": lambda: _cgroup("memory"),
     "pids cgroups": lambda: _cgroup("pids"),
+    "freezer": _freezer,
 }
 """By name: `strace` can make calls fail; `mounts` and `loop` are made in a mount namespace; and so on."""
