@@ -189,8 +189,9 @@ def recover(directory: Path, worker: WorkerInfo) -> Recovered:
     """
     lock = directory / f"{worker.id}.jobs"
     if worker.boot_id != processes.boot_id():
-        # Its files in this very home say that it ran here, whatever this machine is called now.
-        here = lock.exists() or worker.host == processes.host()
+        # No lock outlives its boot: one that is held is held on another machine that shares the disk. Else its files in
+        # this very home say that it ran here, whatever this machine is called now.
+        here = not _held(lock) and (lock.exists() or worker.host == processes.host())
         return Recovered(clean=True) if here else _elsewhere(worker)
     if not processes.visible():
         if _held(lock):

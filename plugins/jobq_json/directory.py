@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 LOCK_LIMIT = 30.0
 """Seconds after which a lock that another process holds is an error; nothing of jobq holds it for a second."""
 
+PATIENCE = 0.5
+"""Seconds after which who waits for the lock asks for it more often: else whoever has just come would always be faster."""
+
 MARK_TEXT = b"""\
 jobq keeps jobs in the directory beside this file. Should that be gone while this file is here, jobq says so instead of
 beginning with an empty queue.
@@ -335,11 +338,12 @@ class Directory:
             try:
                 fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                end = end or time.monotonic() + LOCK_LIMIT
-                if time.monotonic() > end:
+                now = time.monotonic()
+                end = end or now + LOCK_LIMIT
+                if now > end:
                     raise StoreLocked(f"another process has held {self.path / LOCK} for {LOCK_LIMIT:g} s") from None
                 time.sleep(pause)
-                pause = min(pause * 1.1, 0.005)
+                pause = min(pause * 1.1, 0.005) if now < end - LOCK_LIMIT + PATIENCE else 0.0005
             except OSError as error:
                 raise files.unavailable(error, self.path / LOCK) from None
             else:

@@ -1,0 +1,118 @@
+"""What a recovery gives back of what a dead worker held, where others were faster or a run had not begun."""
+
+import os
+
+import pytest
+
+from jobq import lifecycle
+from jobq.app import App
+from jobq.job import State
+from jobq.queue import Queue
+from jobq.recovery import Recovery
+from jobq.started import REGION, StartedRuns, path_of
+from jobq.store import Wanted
+from jobq.testing import FakeClock, MemoryStorage, MemoryStore, ScriptedExecutor, make_info
+
+
+class RacingStore(MemoryStore):
+    """Somebody else does something right before each change.
+
+    Attributes:
+        before_change: what, given the job's id.
+    """
+
+    before_change = staticmethod(lambda job_id: None)
+
+    def change(self, before, change, *, now):
+        self.before_change(before.id)
+        return super().change(before, change, now=now)
+
+
+class Scene:
+    """A dead worker that held jobs, and an app that recovers."""
+
+    def __init__(self, home):
+        self.storage, self.clock = MemoryStorage(), FakeClock()
+        self.store, self.others = RacingStore(self.storage), MemoryStore(self.storage)
+        self.app = App(
+            home=str(home),
+            flags={},
+            environ={},
+            clock=self.clock,
+            warn=lambda sentence: None,
+            store=self.store,
+            executor=ScriptedExecutor(lambda job: None),
+        )
+        self.queue = Queue(self.app)
+
+    def lose(self, *specs):
+        """Have jobs claimed by a worker that dies; the claims and the worker."""
+        for spec in specs:
+            self.queue.enqueue(allow_unknown_handler=True, **spec)
+        presence = self.others.join(make_info())
+        claims = self.others.claim(presence, wanted=Wanted(), limit=len(specs), now=self.clock.now()).claims
+        assert len(claims) == len(specs)
+        presence.die()
+        return claims, presence.id
+
+    def lost(self):
+        """The ids of the dead workers that are not forgotten."""
+        return [info.id for info, _ in self.others.lost(now=self.clock.now())]
+
+
+@pytest.fixture
+def scene(tmp_path):
+    made = Scene(tmp_path / "home")
+    yield made
+    made.app.close()
+
+
+def test_of_handlers_only_what_had_begun_is_a_loss(scene):
+    specs = [{"id": name, "handler": "resize"} for name in ("begun", "sent-ahead")]
+    (begun, _, _), worker = scene.lose(*specs, {"id": "command", "command": "true"})
+    notes = path_of(scene.app.home.path, worker)
+    notes.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(notes, os.O_RDWR | os.O_CREAT, 0o600)
+    os.ftruncate(descriptor, REGION)
+    region = StartedRuns(descriptor, 0)
+    region.note(begun.job)
+    region.close()
+    os.close(descriptor)
+    assert Recovery(scene.app).settle() == ()
+    jobs = {name: scene.queue.get(name) for name in ("begun", "sent-ahead", "command")}
+    assert {job.state for job in jobs.values()} == {State.PENDING}
+    assert {name: job.losses for name, job in jobs.items()} == {"begun": 1, "sent-ahead": 0, "command": 1}
+
+
+def test_who_is_slower_changes_nothing_and_forgets_nobody(scene):
+    (first, second), worker = scene.lose({"id": "first", "command": "true"}, {"id": "second", "command": "true"})
+
+    def ask_to_stop(job_id):
+        if job_id == "first" and not scene.others.get(job_id).cancel_requested_at:
+            now = scene.clock.now()
+            scene.others.change(first.job, lifecycle.ask(now), now=now)
+
+    scene.store.before_change = ask_to_stop
+    recovery = Recovery(scene.app)
+    recovery.poll()
+    for thread in list(recovery._threads.values()):
+        thread.join()
+    assert recovery.poll() == 1
+    assert [scene.queue.get(each.job.id).state for each in (first, second)] == [State.PROCESSING, State.PENDING]
+    assert scene.lost() == [worker], "it still holds what was not given back"
+    assert recovery.settle() == ()
+    assert scene.queue.get("first").state is State.CANCELLED
+    assert scene.lost() == []
+
+
+def test_what_was_deleted_meanwhile_stops_nothing_else(scene):
+    (_, second), _ = scene.lose({"id": "first", "command": "true"}, {"id": "second", "command": "true"})
+
+    def take_away(job_id):
+        if job_id == "first" and "first" in scene.storage.jobs:
+            scene.storage.drop("first")
+
+    scene.store.before_change = take_away
+    assert Recovery(scene.app).settle() == ()
+    assert scene.others.get_many(["first", "second"]).keys() == {"second"}
+    assert scene.queue.get(second.job.id).state is State.PENDING
