@@ -8,6 +8,7 @@ the worker and can be followed. File names are made from a hash of the job's id,
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import hashlib
 import os
@@ -25,6 +26,8 @@ _NUMBER = 8
 _HEADER = 3 * _NUMBER
 """A ring begins with its size, how many bytes were ever announced to be written to it, and how many were."""
 _CHUNK = 1 << 16
+_LEFT_FREE = 4 << 20
+"""Bytes of the disk that no output takes: the store, which may be on the same one, has more use for them."""
 
 
 class Capture:
@@ -75,6 +78,8 @@ class Capture:
 
     def close(self) -> None:
         """Close the files."""
+        if self._head >= 0 and self.error is None and not os.fstat(self._head).st_nlink:
+            self.error = "its file was removed while it was written"
         for descriptor in (self._head, self._ring):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -90,6 +95,7 @@ class Capture:
                     os.unlink(_ring_path(self._head_path))
                 self._head = open_private(self._head_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             fits = data[: self._room]
+            _leave_room(self._head)
             write_all(self._head, fits)
             self._room -= len(fits)
             data = data[len(fits) :]
@@ -97,6 +103,8 @@ class Capture:
             return
         if self._ring < 0:
             self._ring = open_private(_ring_path(self._head_path), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        if self._ring_total < self._ring_size:
+            _leave_room(self._ring)
         total = self._ring_total + len(data)
         data = data[-self._ring_size :]
         start = (total - len(data)) % self._ring_size
@@ -187,6 +195,13 @@ def _ring_header(ring: int) -> tuple[int, int, int]:
     header = os.pread(ring, _HEADER, 0)
     size, announced, written = (header[start : start + _NUMBER] for start in range(0, _HEADER, _NUMBER))
     return int.from_bytes(size, "big"), int.from_bytes(announced, "big"), int.from_bytes(written, "big")
+
+
+def _leave_room(descriptor: int) -> None:
+    """Refuse, as a full disk does, where this file's disk is nearly full; some have no end and tell no size."""
+    disk = os.fstatvfs(descriptor)
+    if disk.f_blocks and disk.f_bavail * disk.f_frsize < _LEFT_FREE:
+        raise OSError(errno.ENOSPC, "the disk is nearly full")
 
 
 def _pwrite_all(descriptor: int, data: bytes, offset: int) -> None:

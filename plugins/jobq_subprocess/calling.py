@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from jobq.handlers import Failed, HandlerContext, Snoozed, load
 from jobq.job import Job
 from jobq_subprocess.answers import described, encode, failed, failure, print_traceback, returned
+from jobq_subprocess.standing import Standing
 
 if TYPE_CHECKING:
     import asyncio
@@ -106,7 +107,7 @@ class Child:
         self._targets, self._memory, self._asked = targets, memory, asked
         self._leftovers, self.say, self._begin = leftovers, say, begin
         self._pid = os.getpid()
-        self._directory = os.getcwd()
+        self._standing = Standing()
         self._handlers: dict[str, Callable[[Job, Any], Any]] = {}
         self._runner: asyncio.Runner | None = None
         self._tasks_left = False
@@ -146,23 +147,16 @@ class Child:
             answer = self._run(job, request["limit"])
         except BaseException as error:  # an interrupt that came between two statements of ours
             answer = failed(error)
-        self._return()
+        as_before = self._standing.restore()
         if os.getpid() != self._pid:  # a copy of this process that a handler has forked and that has come back from it
             _flush()
             os._exit(0)
         marks = b""
-        if not _flush() or self._tasks_left or (self._memory is not None and _memory() > self._memory):
+        if not (_flush() and as_before) or self._tasks_left or (self._memory is not None and _memory() > self._memory):
             marks += b'"retire":true,'
         if self._leftovers():
             marks += b'"left":true,'
         return b"{" + marks + answer + b"}", bool(marks)
-
-    def _return(self) -> None:
-        """Go back to where the child was started: a handler's own directory is not the next one's."""
-        try:
-            os.chdir(self._directory)
-        except OSError:  # removed: there is nowhere to go back to
-            return
 
     def _run(self, job: Job, limit: int) -> bytes:
         name = job.handler or ""

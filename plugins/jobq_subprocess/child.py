@@ -99,12 +99,14 @@ def serve(requests: IO[bytes], answers: int, notes: StartedRuns) -> None:
         wrapped=greeting["wrapped"],
     )
     say(b'{"ready":true}\n')
-    while request := requests.readline():
+    while line := requests.readline():
         began = time.perf_counter_ns()
-        answer, waits = child.answer(decode(request.decode()))
+        request = decode(line.decode())
+        answer, waits = child.answer(request)
         # The pipe first, then the flag, which is set before anything is read from the pipe
         waits = waits or not _pipe_is_empty() or notes.flag
-        say(b"%d%s %s\n" % ((time.perf_counter_ns() - began) // 1000, b"!" if waits else b"", answer))
+        mark = b"!" if waits else b""
+        say(b"%s %d%s %s\n" % (request["key"].encode(), (time.perf_counter_ns() - began) // 1000, mark, answer))
         if waits:
             if not os.read(answers, 1):
                 return

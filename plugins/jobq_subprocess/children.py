@@ -73,7 +73,7 @@ class Children:
             attempt.output.close()
             ended(Outcome(kind=Kind.CANNOT_START, reason=f"no such handler: {attempt.job.handler}"))
             return run
-        run.line = request(attempt, attempt.slot or 0)
+        run.line = request(attempt, attempt.slot or 0, run.key)
         self._listener.serving.expect(run)
         child = self._roster.assign(run)
         if child is None:
@@ -101,7 +101,7 @@ class Children:
         run = HandlerRun(attempt, ended, self._around.clock, self._listener.stop, started)
         child = self._places.of(attempt.job)
         if child is not None:
-            run.line = request(attempt, child.slot)
+            run.line = request(attempt, child.slot, run.key)
             self._listener.serving.expect(run)
             if self._roster.line_up(child, run):
                 if run.started_at is not None:

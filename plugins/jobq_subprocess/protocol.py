@@ -2,16 +2,18 @@
 
     to the child      {"handlers": {name: target}, "path": [directory, …], "memory": bytes or null,
                        "asked": [what -p said, …], "wrapped": whether plugins do something around attempts}  once
-                      {"job": record, "slot": number, "limit": bytes}           for each attempt
+                      {"job": record, "slot": number, "limit": bytes, "key": text}  for each attempt
     from the child    {"ready":true}                                            once
                       ~{"done": number, "total": number or null, "note": text}  whenever a handler tells its progress
-                      MICROSECONDS {"result":…}                                 the handler returned, after so long
-                      MICROSECONDS {"failed":reason,"exception":name or null}   it did not; `"permanent":true`: for good
-                      MICROSECONDS {"released":seconds}                         it wants to be called again later
+                      KEY MICROSECONDS {"result":…}                             the handler returned, after so long
+                      KEY MICROSECONDS {"failed":reason,"exception":name or null}  it did not; `"permanent":true`: for good
+                      KEY MICROSECONDS {"released":seconds}                     it wants to be called again later
 
+KEY is that of the request. An answer with another one is nobody's: a handler can write to the sockets of its process,
+but of the next attempt's request it knows nothing.
 Requests go over a pair of sockets that keeps messages apart, one request in one message wherever it fits: a child
 takes one at a time, and the executor, which holds the receiving end too, can take back what no child has taken.
-A child that marks an answer, `MICROSECONDS!`, waits for one byte before it goes on. It does so unless it is sure that
+A child that marks an answer, `KEY MICROSECONDS!`, waits for one byte before it goes on. It does so unless it is sure that
 the attempt printed nothing, so that what is printed belongs to the attempt that the executor believes is running:
 the executor sets the flag of the child's region (`jobq.started`) before it reads from the pipe, and a child that finds
 the pipe empty and then the flag not set has printed nothing.
@@ -24,6 +26,7 @@ builds its answers itself.
 from __future__ import annotations
 
 import json
+import os
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -60,9 +63,14 @@ def greeting(
     return _encode(message).encode() + b"\n"
 
 
-def request(attempt: Attempt, slot: int) -> bytes:
+def new_key() -> str:
+    """A key that nobody can guess."""
+    return os.urandom(4).hex()
+
+
+def request(attempt: Attempt, slot: int, key: str) -> bytes:
     """The line that hands a child an attempt."""
-    message = {"job": attempt.job.record(), "slot": slot, "limit": attempt.result_limit}
+    message = {"job": attempt.job.record(), "slot": slot, "limit": attempt.result_limit, "key": key}
     return _encode(message).encode() + b"\n"
 
 
@@ -88,26 +96,40 @@ class Answer:
         line: as it came, without its end.
 
     Attributes:
+        key: that of the request that it answers.
+        sound: it is an answer; else the child is not to be believed any more.
         seconds: how long the child was busy with the attempt.
         waits: it goes on only when it is told to.
         left: processes that the handler started are still there.
         retire: the child should not be given another job.
     """
 
-    __slots__ = ("_message", "left", "retire", "seconds", "waits")
+    __slots__ = ("_message", "key", "left", "retire", "seconds", "sound", "waits")
 
     def __init__(self, line: bytes) -> None:
-        head, _, body = line.partition(b" ")
+        key, _, rest = line.partition(b" ")
+        self.key = key.decode("ascii", "replace")
+        head, _, body = rest.partition(b" ")
         self.waits = head.endswith(b"!")
-        number = head[:-1] if self.waits else head
+        duration = head[:-1] if self.waits else head
         self.seconds = 0.0
-        if not number.isdigit():
+        self.sound = duration.isdigit()
+        if not self.sound:
             self._message = _nonsense("no answer")
         else:
-            self.seconds = int(number) / 1_000_000
-            self._message = {} if body == NOTHING else _message(body)
+            self.seconds = int(duration) / 1_000_000
+            self._message = {} if body == NOTHING else self._read(body)
         self.left = bool(self._message.get("left"))
         self.retire = bool(self._message.get("retire"))
+
+    def _read(self, body: bytes) -> dict[str, Any]:
+        try:
+            message = _decode(body.decode())
+        except (ValueError, RecursionError) as error:
+            self.sound = False
+            return _nonsense(str(error))
+        self.sound = isinstance(message, dict)
+        return message if self.sound else _nonsense("no object")
 
     def outcome(self, tail: str, started: datetime | None = None) -> Outcome:
         """How the attempt ended."""
@@ -147,13 +169,5 @@ class Lines:
         return lines
 
 
-def _message(body: bytes) -> dict[str, Any]:
-    try:
-        message = _decode(body.decode())
-    except (ValueError, RecursionError) as error:
-        return _nonsense(str(error))
-    return message if isinstance(message, dict) else _nonsense("no object")
-
-
 def _nonsense(why: str) -> dict[str, Any]:
-    return {"failed": f"the handler's process said what nobody understands: {why}", "retire": True}
+    return {"failed": f"the handler's process said what nobody understands: {why}"}

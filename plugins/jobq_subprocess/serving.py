@@ -86,12 +86,22 @@ class Serving:
                 child.ready = True
                 if run is not None:
                     self._roster.begin(run)
-            elif run is None or run.ending:
+            elif run is not None and run.ending:
                 continue
             elif not line.startswith(PROGRESS):
-                self._answered(child, run, Answer(line))
+                self._heard(child, run, Answer(line))
+            elif run is None:
+                continue
             elif not following.startswith(PROGRESS) and (told := progress(line)) is not None:  # the last of many
                 run.attempt.progress(told)
+
+    def _heard(self, child: WarmChild, run: HandlerRun | None, answer: Answer) -> None:
+        if not answer.sound:
+            self.bury(child, answer=answer)
+        elif run is not None and answer.key == run.key:
+            self._answered(child, run, answer)
+        elif answer.waits:  # its own answer to an attempt that was over with what the handler wrote itself
+            child.go_on()
 
     def _answered(self, child: WarmChild, run: HandlerRun, answer: Answer) -> None:
         self._roster.is_over(run)

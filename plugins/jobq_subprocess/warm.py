@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from jobq.executor import Running
 from jobq.started import StartedRuns
 from jobq_subprocess.command import start
-from jobq_subprocess.protocol import MESSAGE_LIMIT, PROGRESS, READY, Answer, Lines, messages
+from jobq_subprocess.protocol import MESSAGE_LIMIT, PROGRESS, READY, Answer, Lines, messages, new_key
 from jobq_subprocess.supervision import Stop, widen
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class HandlerRun(Running):
     Attributes:
         child: which one has it; None until there is one.
         request: the request to end it.
+        key: what the answer to it begins with.
         line: what the child is sent for it.
         sent: when it was sent ahead (monotonic seconds); None: it was not.
         began: when it began (monotonic seconds).
@@ -65,6 +66,7 @@ class HandlerRun(Running):
         self.attempt, self.ended, self.started = attempt, ended, started
         self.request = Stop(clock)
         self.child: WarmChild | None = None
+        self.key = new_key()
         self.line = b""
         self.sent: float | None = None
         self.began = 0.0
@@ -229,13 +231,15 @@ class WarmChild:
             return b""
 
     def last_answer(self) -> Answer | None:
-        """What a child that is gone said to its last attempt, if it still did."""
-        answer = None
+        """What a child that is gone said to the attempt it has, if it still did."""
+        last = None
         while data := self._receive():
             for line in self._lines.feed(data):
                 if line != READY and not line.startswith(PROGRESS):
                     answer = Answer(line)
-        return answer
+                    if self.run is not None and answer.key == self.run.key:
+                        last = answer
+        return last
 
     def go_on(self) -> None:
         """Let it begin what is next, after an answer with which it waits."""

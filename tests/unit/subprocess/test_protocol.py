@@ -42,11 +42,11 @@ def test_a_request_is_one_line_with_the_whole_job():
         kill_grace=timedelta(seconds=5),
         result_limit=77,
     )
-    line = protocol.request(attempt, 3)
+    line = protocol.request(attempt, 3, "0f")
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     message = json.loads(line)
-    assert (message["slot"], message["limit"]) == (3, 77)
+    assert (message["slot"], message["limit"], message["key"]) == (3, 77, "0f")
     assert Job.from_record(message["job"]) == job
 
 
@@ -77,41 +77,43 @@ def test_progress_is_read_and_nonsense_is_none():
 
 
 def test_the_shortest_answer():
-    answer = protocol.Answer(b'1500 {"result":null}')
-    assert (answer.seconds, answer.waits, answer.left, answer.retire) == (0.0015, False, False, False)
+    answer = protocol.Answer(b'0f 1500 {"result":null}')
+    assert (answer.key, answer.seconds, answer.waits) == ("0f", 0.0015, False)
+    assert (answer.sound, answer.left, answer.retire) == (True, False, False)
     assert answer.outcome("").result is None
 
 
 def test_an_answer_that_waits():
-    assert protocol.Answer(b'0! {"result":null}').waits
+    assert protocol.Answer(b'0f 0! {"result":null}').waits
 
 
 def test_a_snooze():
-    outcome = protocol.Answer(b'1 {"released":1.5}').outcome("tail", START)
+    outcome = protocol.Answer(b'0f 1 {"released":1.5}').outcome("tail", START)
     assert (outcome.kind, outcome.delay, outcome.tail) == (Kind.RELEASED, timedelta(seconds=1.5), "tail")
     assert outcome.started == START
 
 
 def test_an_answer_with_a_result_is_a_success_with_it():
-    answer = protocol.Answer('12! {"left":true,"result":{"ü":1}}'.encode())
+    answer = protocol.Answer('0f 12! {"left":true,"result":{"ü":1}}'.encode())
     assert (answer.left, answer.retire) == (True, False)
     outcome = answer.outcome("tail")
     assert (outcome.kind, outcome.result, outcome.tail) == (Kind.SUCCESS, {"ü": 1}, "tail")
 
 
 def test_a_failure():
-    answer = protocol.Answer(b'12 {"retire":true,"failed":"ValueError: no","exception":"ValueError"}')
+    answer = protocol.Answer(b'0f 12 {"retire":true,"failed":"ValueError: no","exception":"ValueError"}')
     assert (answer.left, answer.retire) == (False, True)
     outcome = answer.outcome("")
     assert (outcome.kind, outcome.reason, outcome.exception) == (Kind.FAILURE, "ValueError: no", "ValueError")
 
 
 @pytest.mark.parametrize(
-    "line", [b"", b"what", b"1 []", b'1 "x"', b"1 \xff", b"1 " + b"[" * 100_000, b'{"result":null}', b"-1 {}"]
+    "body", [b"", b"what", b"1 []", b'1 "x"', b"1 \xff", b"1 " + b"[" * 100_000, b'{"result":null}', b"-1 {}"]
 )
-def test_nonsense_is_a_failure_and_the_childs_last_word(line):
-    answer = protocol.Answer(line)
-    assert answer.retire
+@pytest.mark.parametrize("key", [b"", b"\xff ", b"0f "])
+def test_nonsense_is_a_failure(key, body):
+    answer = protocol.Answer(key + body)
+    assert not answer.sound
     outcome = answer.outcome("")
     assert outcome.kind is Kind.FAILURE
     assert outcome.reason.startswith("the handler's process said what nobody understands")
