@@ -50,8 +50,10 @@ class DeadWorker:
         argv = [sys.executable, "-c", WORKER, self.id, f"{JOINED}\n{script}\nexec sleep 1000"]
         with subprocess.Popen(argv, stdout=subprocess.PIPE) as worker:
             try:
-                self.group = Path(worker.stdout.readline().decode().strip())
-                self.pid = int(worker.stdout.readline())
+                told = [worker.stdout.readline().decode().strip() for _ in range(2)]
+                (group,) = (line for line in told if line.startswith("/"))  # which of them comes first is open
+                told.remove(group)
+                self.group, self.pid = Path(group), int(*told)
             finally:
                 worker.kill()
 
