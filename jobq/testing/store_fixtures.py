@@ -120,6 +120,18 @@ def release(claim: Claim, *, now: datetime = START) -> Ended:
     return ending(claim, Outcome(kind=Kind.RELEASED, reason="the worker stops"), now=now)
 
 
+def snooze(claim: Claim, *, now: datetime = START) -> Ended:
+    """The run was handed back, to be tried again after a while."""
+    outcome = Outcome(kind=Kind.RELEASED, reason="not now", delay=timedelta(seconds=30))
+    return ending(claim, outcome, now=now)
+
+
+def unstarted(claim: Claim, *, now: datetime = START) -> Ended:
+    """The run was claimed ahead and has not begun."""
+    del now  # as of the others
+    return Ended(claim, lifecycle.taken_back(claim))
+
+
 def ending(claim: Claim, outcome: Outcome, *, now: datetime = START, wait: float | None = 10) -> Ended:
     """The run ended with `outcome`; where it failed, the next one is due after `wait` seconds, None gives up."""
     pause = None if wait is None else timedelta(seconds=wait)

@@ -10,10 +10,10 @@ import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from jobq import lifecycle
 from jobq.errors import WrongState
@@ -22,7 +22,7 @@ from jobq.members import Presence, WorkerInfo
 from jobq.store import Claim, Ended, Query, Store, Wanted
 from jobq.testing.builders import make_info, make_job, new
 from jobq.testing.clock import FakeClock
-from jobq.testing.store_fixtures import ALL, failure, release, success
+from jobq.testing.store_fixtures import ALL, failure, release, snooze, success, unstarted
 from jobq.testing.store_model import StoreModel, by_id, leading, outcome
 
 QUEUES = ("default", "mail", "a.b")
@@ -31,6 +31,7 @@ HANDLERS = ("resize", "mail")
 queues = st.sampled_from(QUEUES)
 numbers = st.integers(0, 15)
 seconds = st.sampled_from((0, 0.001, 1, 7, 30, 60))
+steps = st.sampled_from((-3600, -1, -0.001, 3600, 86_400 * 3652))
 specs = st.fixed_dictionaries(
     {"queue": queues, "priority": st.sampled_from((0, -1, 5)), "losses": st.sampled_from((0, 0, 0, 1, 2, 3))},
     optional={
@@ -51,6 +52,8 @@ ENDS: dict[str, Callable[..., Ended]] = {
     "failure": failure,
     "death": functools.partial(failure, wait=None),
     "release": release,
+    "snooze": snooze,
+    "unstarted": unstarted,
 }
 ends = st.lists(st.tuples(numbers, st.sampled_from(tuple(ENDS))), max_size=3)
 
@@ -61,12 +64,19 @@ class StoreMachine(RuleBasedStateMachine):
     Args:
         open_store: gives another handle on the one storage, which need not be empty: it is emptied.
         die: makes a member be gone as if its process had been killed.
+
+    Attributes:
+        handles: through how many handles.
     """
+
+    handles: ClassVar[int] = 2
 
     def __init__(self, open_store: Callable[[], Store], die: Callable[[Presence], None]) -> None:
         super().__init__()
         self.open, self.kill = open_store, die
-        self.stores = [open_store(), open_store()]
+        self.stores = [open_store() for _ in range(self.handles)]
+        self.abandoned: list[Store] = []
+        self.may_put_back = self.put_back = False
         self.model = StoreModel()
         self.clock = FakeClock()
         self.names: list[str] = []
@@ -80,6 +90,11 @@ class StoreMachine(RuleBasedStateMachine):
     def now(self) -> datetime:
         """The time on the clock of both."""
         return self.clock.now()
+
+    @initialize(may_put_back=st.booleans())
+    def choose(self, may_put_back: bool) -> None:
+        """Only where the clock is never put back is there an order of times in what has finished."""
+        self.may_put_back = may_put_back
 
     @rule(via=numbers, batch=st.lists(specs, min_size=1, max_size=5), again=st.lists(numbers, max_size=2))
     def add(self, via: int, batch: list[dict[str, Any]], again: list[int]) -> None:
@@ -146,12 +161,16 @@ class StoreMachine(RuleBasedStateMachine):
         if change is not None:
             self._change(via, Job.from_record(job.record() | {"rev": job.rev + rev}), change)
 
-    @rule(via=numbers, number=numbers, counted=st.booleans())
-    def take_away(self, via: int, number: int, counted: bool) -> None:
+    @rule(via=numbers, number=numbers, counted=st.booleans(), begun=st.booleans())
+    def take_away(self, via: int, number: int, counted: bool, begun: bool) -> None:
         """A reaper gives back a run, perhaps one that is over, whose worker may not know of it."""
         if self.claims:
             held = self.claims[number % len(self.claims)]
-            self._change(via, held.job, lifecycle.lost(held, now=self.now, counted=counted, max_losses=4))
+            if begun:
+                change = lifecycle.lost(held, now=self.now, counted=counted, max_losses=4)
+            else:
+                change = lifecycle.lost_unstarted(held, now=self.now)
+            self._change(via, held.job, change)
 
     @rule(via=numbers, who=numbers, recovered=st.booleans())
     def die(self, via: int, who: int, recovered: bool) -> None:
@@ -188,7 +207,9 @@ class StoreMachine(RuleBasedStateMachine):
         before = self._later(-age)
         old = self.model.prunable(states, before)
         pruned = self._store(via).prune(states=states, before=before, limit=limit)
-        assert len(pruned) == len(set(pruned)) == min(limit, len(old))
+        assert len(pruned) == len(set(pruned)) <= limit
+        # Where the clock was put back, some that are old lie behind younger ones: they may come a later time
+        assert len(pruned) == min(limit, len(old)) or self.put_back
         assert old >= set(pruned)
         for name in pruned:
             del self.model.jobs[name]
@@ -203,6 +224,20 @@ class StoreMachine(RuleBasedStateMachine):
             self.stores[number].close()
             self.stores[number] = self.open()
 
+    @rule(via=numbers)
+    def abandon(self, via: int) -> None:
+        """A process is gone without a word, and another one opens the store."""
+        number = via % len(self.stores)
+        self.abandoned.append(self.stores[number])
+        self.stores[number] = self.open()
+
+    @rule(by=steps)
+    def step(self, by: float) -> None:
+        """Somebody sets the clock."""
+        if by > 0 or self.may_put_back:
+            self.clock.step(by)
+            self.put_back = self.put_back or by < 0
+
     @rule(via=numbers, queue=queues, handler=st.sampled_from(HANDLERS), age=seconds, wanted=wanteds)
     def look(self, via: int, queue: str, handler: str, age: float, wanted: Wanted) -> None:
         """Everything is listed, and parts of it; and it is asked when something is due."""
@@ -212,7 +247,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert [job.id for job in found if job.state in WAITING] == [job.id for job in self.model.waiting()]
         assert [StoreModel.group(job) for job in found] == sorted(StoreModel.group(job) for job in found)
         finished = [job.updated_at for job in found if job.state in FINISHED]
-        assert finished == sorted(finished, reverse=True)
+        assert finished == sorted(finished, reverse=True) or self.put_back
         for query in (
             Query(queue=queue, states=WAITING),
             Query(tag="x", before=self._later(-age)),
@@ -241,7 +276,7 @@ class StoreMachine(RuleBasedStateMachine):
         finally:
             for presence, _ in self.members:
                 presence.close()
-            for store in self.stores:
+            for store in (*self.stores, *self.abandoned):
                 store.close()
 
     def _store(self, via: int) -> Store:

@@ -6,9 +6,11 @@
  *   the names of the calls that count, each between spaces;
  *   which of them is the first to go wrong, from 1;
  *   "once", "on" (and all later ones), or the path of a file (and all later ones, as long as there is that file);
- *   what happens: "kill" (the program dies before the call), "killed" (after it), "short" (half of it is written),
- *   "skip" (a sync is not made, and said to be), or the number of an error.
- * Only the program itself is meant: what it starts does not see the variable.
+ *   what happens: "kill" (the program dies before the call), "killed" (after it), "stop" (it stops itself before the
+ *   call, until somebody continues it), "short" (half of it is written), "skip" (a sync is not made, and said to be),
+ *   or the number of an error.
+ * Only the program itself is meant: what it starts does not see the variable. A program that was started without it
+ * may call set_fault for itself.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -34,9 +36,7 @@ static int notes = -1;
 static long first;
 static atomic_long count;
 
-__attribute__((constructor)) static void begin(void) {
-    char *text = getenv("FAULT");
-    if (text == NULL) return;
+void set_fault(const char *text) {
     char file[PATH_MAX] = "";
     char *copy = strdup(text), *rest = copy, *line;
     for (int field = 0; (line = strsep(&rest, "\n")) != NULL; field++) {
@@ -49,11 +49,18 @@ __attribute__((constructor)) static void begin(void) {
     }
     free(copy);
     directory_length = strlen(directory);
+    count = 0;
     if (*file) {
         int low = syscall(SYS_open, file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
         notes = fcntl(low, F_DUPFD_CLOEXEC, 400);
         syscall(SYS_close, low);
     }
+}
+
+__attribute__((constructor)) static void begin(void) {
+    char *text = getenv("FAULT");
+    if (text == NULL) return;
+    set_fault(text);
     unsetenv("FAULT");
     unsetenv("LD_PRELOAD");
 }
@@ -102,6 +109,7 @@ static int chosen(const char *call) {
     if (!*action || number < first || (number > first && strcmp(when, "once") == 0)) return 0;
     if (*when == '/' && syscall(SYS_access, when, F_OK) != 0) return 0;
     if (strcmp(action, "kill") == 0) die();
+    if (strcmp(action, "stop") == 0) raise(SIGSTOP);
     return 1;
 }
 

@@ -31,6 +31,9 @@ CHANGING = (
 )
 """Calls that change files, or say that they are on the disk; `create` is an open that may make the file."""
 
+READING = ("open", "read", "pread", "stat", "opendir", "mmap")
+"""Calls that look at files."""
+
 STEPS = (*CHANGING, "flock", "answer")
 """Between two of them nothing happens that another process could see; `answer` is a write to the standard output."""
 
@@ -47,8 +50,9 @@ ERRORS = {
 }
 """The calls that an error can come from."""
 
-KILL, KILLED, SHORT, SKIP = "kill", "killed", "short", "skip"
-"""The program dies before the call, or after it; it writes half of what it should; a sync is said to be made and is not."""
+KILL, KILLED, STOP, SHORT, SKIP = "kill", "killed", "stop", "short", "skip"
+"""The program dies before the call, or after it; it stops itself before it, until it is continued; it writes half of
+what it should; a sync is said to be made and is not."""
 
 
 @functools.cache
@@ -69,7 +73,7 @@ class Fault:
     Attributes:
         calls: the names of the calls that count.
         at: which of them, from 1.
-        action: `KILL`, `KILLED`, `SHORT`, `SKIP` or the name of an error; "" for nothing.
+        action: `KILL`, `KILLED`, `STOP`, `SHORT`, `SKIP` or the name of an error; "" for nothing.
         on: whether all later ones go wrong too.
         during: a file; they go wrong as long as it is there.
     """
@@ -82,10 +86,13 @@ class Fault:
 
     def environ(self, directory: Path, notes: Path | None = None) -> dict[str, str]:
         """The variables with which a program has this fault; `notes`: a file to write its calls to."""
+        return {"LD_PRELOAD": str(library()), "FAULT": self.text(directory, notes)}
+
+    def text(self, directory: Path, notes: Path | None = None) -> str:
+        """What tells the library of this fault; a program that has it preloaded may call its `set_fault` with it."""
         action = str(getattr(errno, self.action, self.action))
         when = self.during or ("on" if self.on else "once")
-        fields = (directory, notes or "", f" {' '.join(self.calls)} ", self.at, when, action)
-        return {"LD_PRELOAD": str(library()), "FAULT": "\n".join(map(str, fields))}
+        return "\n".join(map(str, (directory, notes or "", f" {' '.join(self.calls)} ", self.at, when, action)))
 
 
 @dataclass(frozen=True)

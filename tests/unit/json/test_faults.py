@@ -236,6 +236,25 @@ def test_a_generation_published_right_after_a_compaction_is_not_swept(kit, monke
     assert names(kit) == ["one", "two", "acknowledged", "three"]
 
 
+def test_a_generation_published_right_before_a_compaction_stands(kit, monkeypatch, failing):
+    store, other = kit.open(), kit.open()
+    kit.add(store, "one", "two")
+    kit.jobs(store)
+    kit.jobs(other)
+    real = compaction._Generation.catch_up
+
+    def interrupted(self):
+        real(self)
+        fail_beside(kit, failing, other)
+
+    monkeypatch.setattr(compaction._Generation, "catch_up", interrupted)
+    assert not store.access.compact()
+    assert names(kit) == ["one", "two", "acknowledged"]
+    monkeypatch.setattr(compaction._Generation, "catch_up", real)
+    kit.compact(store)
+    assert names(kit) == ["one", "two", "acknowledged"]
+
+
 @pytest.mark.parametrize("moment", ["append", "_last", "finish"])
 @pytest.mark.parametrize("archive", [True, False])
 def test_two_compactions_write_to_no_file_of_each_other(kit, monkeypatch, failing, archive, moment):
