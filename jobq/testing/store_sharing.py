@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import signal
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -89,10 +91,12 @@ class StoreSharing(StoreFixtures):
             assert fork.hear() == ["mine", "theirs"]
             assert ids(store.find(Query())) == ["mine", "theirs"]
 
+    @pytest.mark.parametrize("at_once", [True, False])
     @pytest.mark.parametrize("moment", [1, 10, 40])
     def test_a_killed_writer_leaves_what_it_was_told_is_stored(
-        self, open_store: Callable[[], Store], handle: Callable[[], Store], moment: int
+        self, open_store: Callable[[], Store], handle: Callable[[], Store], moment: int, at_once: bool
     ) -> None:
+        """`at_once`: nothing comes between what was told last and the end; else it is in the middle of what follows."""
         first = handle()
         need(first, "processes", "durable")
         first.close()
@@ -101,13 +105,20 @@ class StoreSharing(StoreFixtures):
         def write(say: Callable[[Any], None]) -> None:
             store = open_store()
             presence = store.join(info)
+            told = itertools.count(1)
+
+            def tell(*what: str) -> None:
+                say(what)
+                if next(told) == moment and at_once:
+                    signal.pause()
+
             for number in range(100_000):
                 store.add(new(*(make_job(f"{number}-{part}") for part in "abc")), now=START)
-                say(["added", str(number)])
+                tell("added", str(number))
                 held = claim(store, presence, limit=2)
-                say(["claimed", *ids(held)])
+                tell("claimed", *ids(held))
                 assert not store.finish(presence, [success(held[0])], now=START)
-                say(["ended", held[0].job.id])
+                tell("ended", held[0].job.id)
 
         with Fork(write) as fork:
             said = [fork.hear() for _ in range(moment)]

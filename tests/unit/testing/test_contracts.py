@@ -181,7 +181,7 @@ def test_a_failure_shows_the_values_that_differ(run):
 
 def test_what_a_store_does_not_declare_is_skipped_with_the_reason(run):
     result = run(STORE_SUITE, "test_a_killed_writer", "-rs")
-    result.assert_outcomes(skipped=3)
+    result.assert_outcomes(skipped=6)
     result.stdout.fnmatch_lines(["SKIPPED*this store does not declare processes, durable"])
 
 
