@@ -17,7 +17,7 @@ from filelock import lock_descriptor
 
 from jobq import files
 from jobq.errors import StoreLocked
-from jobq_json import directory as directories
+from jobq_json import locking
 from jobq_json.archiving import ArchiveWriter
 from jobq_json.directory import COMPACT_LOCK
 from jobq_json.lines import encode, parse, seal
@@ -57,7 +57,7 @@ def nobody_else(directory: Directory) -> Iterator[None]:
     Raises:
         StoreLocked: somebody held it for longer than `LOCK_LIMIT`.
     """
-    limit = directories.LOCK_LIMIT
+    limit = locking.LOCK_LIMIT
     end = time.monotonic() + limit
     while True:
         with only_one(directory) as alone:

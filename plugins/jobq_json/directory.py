@@ -1,23 +1,21 @@
 """The store's directory: its manifest as it is now, the writers' lock, the bell, and the first generation.
 
 A `Directory` keeps its descriptors open for as long as the store's handle lives, and notices when the manifest was
-replaced. Reading needs no lock and creates nothing. The lock is flock, as filelock takes it, which is not imported
-here: that would cost an enqueue more than all the rest.
+replaced. Reading needs no lock and creates nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import time
 from typing import TYPE_CHECKING
 
 from jobq import files
-from jobq.errors import StoreLocked, StoreUnavailable, StoreUnreadable
+from jobq.errors import StoreUnavailable, StoreUnreadable
 from jobq.times import format_time
 from jobq_json import manifest
 from jobq_json.lines import sound
+from jobq_json.locking import WritersLock
 from jobq_json.manifest import NAME, WAY_OUT, Manifest
 
 if TYPE_CHECKING:
@@ -26,18 +24,12 @@ if TYPE_CHECKING:
 
     from jobq.clock import Clock
 
-LOCK_LIMIT = 30.0
-"""Seconds after which a lock that another process holds is an error; nothing of jobq holds it for a second."""
-
-PATIENCE = 0.5
-"""Seconds after which who waits for the lock asks for it more often: else whoever has just come would always be faster."""
-
 MARK_TEXT = b"""\
 jobq keeps jobs in the directory beside this file. Should that be gone while this file is here, jobq says so instead of
 beginning with an empty queue.
 """
 
-LOCK, COMPACT_LOCK, BELL = "queue.lock", "compact.lock", "bell"
+COMPACT_LOCK, BELL = "compact.lock", "bell"
 _MOUNTS = "/proc/self/mountinfo"
 _NETWORK = frozenset(("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "fuse.sshfs"))
 
@@ -55,11 +47,11 @@ class Directory:
     def __init__(self, path: Path, clock: Clock, *, allow_network: bool, mark: Path | None = None) -> None:
         self.path, self._clock, self._mark = path, clock, mark
         self._manifest_path = f"{path}/{NAME}"  # to join with `/` costs more than to ask for the file
-        self._lock_path = f"{path}/{LOCK}"
+        self._lock = WritersLock(path)
         self._allow_network = allow_network
         self._manifest: Manifest | None = None
         self._version: tuple[int, int, int] | None = None
-        self._lock_fd = self._bell_fd = self._manifest_fd = -1
+        self._bell_fd = self._manifest_fd = -1
         self._checked = self._marked = False
 
     def current(self) -> Manifest | None:
@@ -124,34 +116,21 @@ class Directory:
         """
         return files.open_private(f"{self.path}/{name}", os.O_RDONLY)
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> contextlib.AbstractContextManager[None]:
         """Hold the writers' lock.
 
         Raises:
-            StoreLocked: somebody held it for longer than `LOCK_LIMIT`.
+            StoreLocked: somebody held it for long.
             StoreUnavailable: the system refused.
         """
-        self.open_for_writing()
-        self._acquire()
-        while not self._is_lock(self._lock_fd):  # somebody has removed or exchanged the file: others lock another one
-            os.close(self._lock_fd)
-            self._lock_fd = -1
-            self.open_for_writing()
-            self._acquire()
-        lock = self._lock_fd
-        try:
-            yield
-        finally:
-            if lock == self._lock_fd:  # else it was closed, and so let go of
-                fcntl.flock(lock, fcntl.LOCK_UN)
+        return self._lock.held(self.open_for_writing)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[Manifest]:
         """Hold the writers' lock; the manifest under it. The first time, the store is made.
 
         Raises:
-            StoreLocked: somebody held the lock for longer than `LOCK_LIMIT`.
+            StoreLocked: somebody held the lock for long.
             StoreUnavailable: the system refused.
         """
         with self.held():
@@ -232,10 +211,11 @@ class Directory:
 
     def close(self) -> None:
         """Free the descriptors."""
-        for descriptor in (self._lock_fd, self._bell_fd, self._manifest_fd):
+        self._lock.close()
+        for descriptor in (self._bell_fd, self._manifest_fd):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._lock_fd = self._bell_fd = self._manifest_fd = -1
+        self._bell_fd = self._manifest_fd = -1
         self._version = None
 
     def names(self) -> list[str]:
@@ -314,40 +294,14 @@ class Directory:
             StoreUnavailable: the system refused.
             NotSupported: the directory lies on a network file system.
         """
-        if self._lock_fd >= 0:
+        if self._lock.opened:
             return
         with contextlib.suppress(OSError):  # most often it is there; else making it tells what is wrong
             self._check()
         if not self._checked:
             files.private_directory(self.path)
             self._check()
-        try:
-            self._lock_fd = files.open_private(self._lock_path, os.O_RDWR | os.O_CREAT)
-        except FileNotFoundError:
-            raise StoreUnavailable(f"{self.path} was removed while it was being opened") from None
-
-    def _is_lock(self, descriptor: int) -> bool:
-        try:
-            return os.path.samestat(os.fstat(descriptor), os.stat(self._lock_path, follow_symlinks=False))
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-
-    def _acquire(self) -> None:
-        pause, end = 0.0001, 0.0  # as fast as a blocking flock, which nothing could end
-        while True:
-            try:
-                fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                now = time.monotonic()
-                end = end or now + LOCK_LIMIT
-                if now > end:
-                    raise StoreLocked(f"another process has held {self.path / LOCK} for {LOCK_LIMIT:g} s") from None
-                time.sleep(pause)
-                pause = min(pause * 1.1, 0.005) if now < end - LOCK_LIMIT + PATIENCE else 0.0005
-            except OSError as error:
-                raise files.unavailable(error, self.path / LOCK) from None
-            else:
-                return
+        self._lock.open()
 
     def begin(self) -> Manifest:
         """Make the first generation, which holds nothing; the lock is held.

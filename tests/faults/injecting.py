@@ -5,16 +5,13 @@ them, or one and all later ones, fail with an error, be done by half, or be the 
 is killed. Only the program itself is meant, none of those that it starts.
 """
 
-import atexit
 import errno
-import functools
-import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from .preloading import library
 
 CHANGING = (
     "create",
@@ -55,17 +52,6 @@ KILL, KILLED, STOP, SHORT, SKIP = "kill", "killed", "stop", "short", "skip"
 what it should; a sync is said to be made and is not."""
 
 
-@functools.cache
-def library() -> Path:
-    """The library, compiled once for each process that tests."""
-    directory = Path(tempfile.mkdtemp(prefix="faultycalls-"))
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    made = directory / "faultycalls.so"
-    source = Path(__file__).with_name("faultycalls.c")
-    subprocess.run(["gcc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", made, source, "-ldl"], check=True)
-    return made
-
-
 @dataclass(frozen=True)
 class Fault:
     """What goes wrong below a directory.
@@ -86,7 +72,7 @@ class Fault:
 
     def environ(self, directory: Path, notes: Path | None = None) -> dict[str, str]:
         """The variables with which a program has this fault; `notes`: a file to write its calls to."""
-        return {"LD_PRELOAD": str(library()), "FAULT": self.text(directory, notes)}
+        return {"LD_PRELOAD": str(library("faultycalls")), "FAULT": self.text(directory, notes)}
 
     def text(self, directory: Path, notes: Path | None = None) -> str:
         """What tells the library of this fault; a program that has it preloaded may call its `set_fault` with it."""

@@ -1,11 +1,6 @@
 """Clocks that a test steps under the programs that it has started (clockstep.c), with the machine's own left as it is."""
 
-import atexit
-import functools
-import shutil
 import struct
-import subprocess
-import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,16 +8,7 @@ from pathlib import Path
 from jobq.clock import SystemClock
 from jobq.times import floor_ms
 
-
-@functools.cache
-def library() -> Path:
-    """The library, compiled once for each process that tests."""
-    directory = Path(tempfile.mkdtemp(prefix="clockstep-"))
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    made = directory / "clockstep.so"
-    source = Path(__file__).with_name("clockstep.c")
-    subprocess.run(["gcc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", made, source, "-ldl"], check=True)
-    return made
+from .preloading import library
 
 
 class Clocks(SystemClock):
@@ -39,7 +25,7 @@ class Clocks(SystemClock):
     def __init__(self, path: Path) -> None:
         self._path = path
         path.touch()
-        self.environ = {"LD_PRELOAD": str(library()), "CLOCKSTEP": str(path)}
+        self.environ = {"LD_PRELOAD": str(library("clockstep")), "CLOCKSTEP": str(path)}
         self.wall = self.boot = 0.0
         self.set()
 

@@ -20,7 +20,8 @@ from jobq.testing import START, make_info
 
 from .capabilities import need
 from .homes import add, compact, goes_on, opened, work
-from .injecting import CHANGING, READING, STOP, Fault, library, noted
+from .injecting import CHANGING, READING, STOP, Fault, noted
+from .preloading import library
 from .sizes import SIZE, rounds
 
 CALLS = (*CHANGING, *READING, "flock")
@@ -165,7 +166,7 @@ class Table:
 @pytest.fixture(scope="module")
 def program():
     need("compiler")
-    environ = os.environ | {"LD_PRELOAD": str(library())}
+    environ = os.environ | {"LD_PRELOAD": str(library("faultycalls"))}
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, PROGRAM], stdin=pipe, stdout=pipe, text=True, env=environ) as process:
         yield process

@@ -1,24 +1,17 @@
 """A handler that writes down that it ran, as the command beside it does, and stays until a lock is free."""
 
 import fcntl
-import os
 import sys
 import threading
 from pathlib import Path
 
-from recorded import note, start_time
+from recorded import begin, end
 
 
 def run(job, context):
     """Payload: `history`, the directory; `gate`, the locked file; `burns`, whether a thread keeps the interpreter busy."""
-    path, gate = Path(job.payload["history"]) / "runs" / job.id, Path(job.payload["gate"])
-    me = f"{os.getpid()} {start_time(os.getpid())}"
-    lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
-    over = {words[1] for words in lines if words[0] == "end"}
-    for words in lines:
-        if words[0] == "start" and words[1] not in (*over, str(job.run)) and start_time(words[2]) == words[3]:
-            note(path, f"overlap {job.run} {words[2]} {words[3]}")
-    note(path, f"start {job.run} {me} {job.attempts + 1}")
+    gate = Path(job.payload["gate"])
+    begin(job)
     if job.payload.get("burns"):
         thread = threading.Thread(target=burn, args=(gate,))
         thread.start()
@@ -26,7 +19,7 @@ def run(job, context):
     else:
         with gate.open() as file:
             fcntl.flock(file, fcntl.LOCK_SH)
-    note(path, f"end {job.run} {me}")
+    end(job)
 
 
 def burn(gate):

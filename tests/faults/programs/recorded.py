@@ -8,14 +8,7 @@ from pathlib import Path
 
 def run(job, context):
     """Payload: `history`, the directory; `how`; `seconds` to sleep, or the `signal` to die of."""
-    path = Path(job.payload["history"]) / "runs" / job.id
-    me = f"{os.getpid()} {start_time(os.getpid())}"
-    lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
-    over = {words[1] for words in lines if words[0] == "end"}
-    for words in lines:
-        if words[0] == "start" and words[1] not in (*over, str(job.run)) and start_time(words[2]) == words[3]:
-            note(path, f"overlap {job.run} {words[2]} {words[3]}")
-    note(path, f"start {job.run} {me} {job.attempts + 1}")
+    over = begin(job)
     if job.payload["how"] == "poison":
         os.kill(os.getppid(), signal.SIGKILL)
         time.sleep(1000)
@@ -24,9 +17,31 @@ def run(job, context):
     if job.payload["how"] == "die":
         os.kill(os.getpid(), job.payload["signal"])
     time.sleep(job.payload.get("seconds", 0))
-    note(path, f"end {job.run} {me}")
+    end(job)
     if job.payload["how"] == "fail" and not over:
         raise ValueError("as it was asked to")
+
+
+def begin(job):
+    """Note the start of a run, and every other one that it meets; the numbers of those that are over."""
+    path = path_of(job)
+    lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+    over = {words[1] for words in lines if words[0] == "end"}
+    for words in lines:
+        if words[0] == "start" and words[1] not in (*over, str(job.run)) and start_time(words[2]) == words[3]:
+            note(path, f"overlap {job.run} {words[2]} {words[3]}")
+    note(path, f"start {job.run} {os.getpid()} {start_time(os.getpid())} {job.attempts + 1}")
+    return over
+
+
+def end(job):
+    """Note the end of a run."""
+    note(path_of(job), f"end {job.run} {os.getpid()} {start_time(os.getpid())}")
+
+
+def path_of(job):
+    """Where the runs of a job are noted."""
+    return Path(job.payload["history"]) / "runs" / job.id
 
 
 def start_time(pid):

@@ -12,7 +12,7 @@ import pytest
 from jobq.errors import JobNotFound, NotSupported, StoreError, StoreLocked, StoreUnreadable, UnsafeHome
 from jobq.store import Query, Wanted
 from jobq.testing import START
-from jobq_json import directory, manifest
+from jobq_json import directory, locking, manifest
 
 
 def test_looking_at_nothing_finds_nothing_and_creates_nothing(kit):
@@ -235,7 +235,7 @@ def test_a_removed_home_is_a_fresh_one(kit):
 
 
 def test_a_lock_that_is_held_for_ever_is_an_error(kit, monkeypatch):
-    monkeypatch.setattr(directory, "LOCK_LIMIT", 0.05)
+    monkeypatch.setattr(locking, "LOCK_LIMIT", 0.05)
     store = kit.open()
     kit.add(store, "one")
     with open(kit.queue / "queue.lock", "rb") as held:

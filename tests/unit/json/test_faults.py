@@ -12,7 +12,7 @@ from jobq.executor import Kind, Outcome
 from jobq.job import State
 from jobq.store import Ended, Query, Wanted
 from jobq.testing import START, make_info
-from jobq_json import access, compaction, directory, journal
+from jobq_json import access, compaction, directory, journal, locking
 from jobq_json.archiving import ArchiveWriter
 
 
@@ -292,7 +292,7 @@ def test_two_compactions_write_to_no_file_of_each_other(kit, monkeypatch, failin
 def test_mending_waits_for_a_compaction_but_not_for_ever(kit, monkeypatch):
     store = kit.open()
     kit.add(store, "one")
-    monkeypatch.setattr(directory, "LOCK_LIMIT", 0.05)
+    monkeypatch.setattr(locking, "LOCK_LIMIT", 0.05)
     with compaction.only_one(store.access.directory) as alone:
         assert alone
         with pytest.raises(StoreLocked, match="compact"):

@@ -10,7 +10,7 @@ from jobq.errors import JobChanged, JobNotFound, StoreLocked
 from jobq.job import Change
 from jobq.store import Wanted
 from jobq.testing import make_info
-from jobq_json import directory
+from jobq_json import directory, locking
 from jobq_json.lines import encode
 
 
@@ -84,7 +84,7 @@ def test_what_was_moved_before_the_lock_is_found_again(kit, before_lock, act):
 def test_a_forked_handle_does_not_share_the_lock_of_its_parent(kit, monkeypatch):
     store = kit.open()
     kit.add(store, "one")
-    monkeypatch.setattr(directory, "LOCK_LIMIT", 0.05)
+    monkeypatch.setattr(locking, "LOCK_LIMIT", 0.05)
     with store.access.directory.held():
         pid = os.fork()
         if pid == 0:

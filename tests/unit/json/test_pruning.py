@@ -10,7 +10,7 @@ from jobq.executor import Kind
 from jobq.job import ENDED, FINISHED, State
 from jobq.store import Query
 from jobq.testing import START, make_job, new
-from jobq_json import archiving, compaction, directory, pruning
+from jobq_json import archiving, compaction, locking, pruning
 from jobq_json.view import View
 
 DAY = timedelta(days=1)
@@ -181,7 +181,7 @@ def test_what_could_not_be_deleted_is_found_again(kit, monkeypatch):
     def busy(self):
         raise StoreLocked("busy")
 
-    monkeypatch.setattr(directory.Directory, "_acquire", busy)
+    monkeypatch.setattr(locking.WritersLock, "_acquire", busy)
     with pytest.raises(StoreLocked):
         prune(store, limit=1)
     monkeypatch.undo()
