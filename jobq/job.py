@@ -107,7 +107,7 @@ class Run:
             error=record.get("error"),
             progress=record.get("progress"),
             output_error=record.get("output_error"),
-            extra={name: record[name] for name in record.keys() - _RUN_FIELDS},
+            extra={name: value for name, value in record.items() if name not in _RUN_FIELDS},
         )
 
 

@@ -66,9 +66,9 @@ def released(claim: Claim, outcome: Outcome, *, now: datetime) -> Change:
     return Change(fields, _ended(claim, outcome, outcome.finished or now))
 
 
-def taken_back(claim: Claim) -> Change:
+def taken_back(claim: Claim, *, now: datetime) -> Change:
     """A run was claimed ahead and has not begun: as if it had never been claimed, but for its number."""
-    return Change(_back(claim.job, now=claim.job.run_at))
+    return Change(_back(claim.job, now=now))
 
 
 def lost(claim: Claim, *, now: datetime, counted: bool, max_losses: int) -> Change:

@@ -77,12 +77,14 @@ class Capture:
         return text
 
     def close(self) -> None:
-        """Close the files."""
-        if self._head >= 0 and self.error is None and not os.fstat(self._head).st_nlink:
-            self.error = "its file was removed while it was written"
+        """Close the files. It raises nothing: a disk that is gone costs output, never the job."""
+        with contextlib.suppress(OSError):
+            if self._head >= 0 and self.error is None and not os.fstat(self._head).st_nlink:
+                self.error = "its file was removed while it was written"
         for descriptor in (self._head, self._ring):
-            if descriptor >= 0:
-                os.close(descriptor)
+            with contextlib.suppress(OSError):
+                if descriptor >= 0:
+                    os.close(descriptor)
         self._head = self._ring = -1
 
     def _store(self, data: bytes) -> None:

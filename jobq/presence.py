@@ -255,13 +255,15 @@ def _make_locked(path: Path) -> int:
         except OSError as error:
             raise unavailable(error, temporary) from None
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_at(descriptor, temporary):
                 return descriptor
+        except BlockingIOError:  # it is just being swept away
+            temporary.unlink(missing_ok=True)
         except OSError as error:
             os.close(descriptor)
             raise unavailable(error, path) from None
-        os.close(descriptor)  # it was swept away before it was locked
+        os.close(descriptor)
 
 
 def _sweep(directory: Path) -> None:
@@ -269,7 +271,7 @@ def _sweep(directory: Path) -> None:
     for temporary in directory.glob(f".*.lock{_UNPUBLISHED}"):
         worker_id = temporary.name[1:].removesuffix(f".lock{_UNPUBLISHED}")
         try:
-            descriptor = open_private(temporary, os.O_RDONLY)
+            descriptor = open_private(temporary, os.O_RDWR)
         except (FileNotFoundError, StoreError):
             continue
         try:
@@ -317,7 +319,7 @@ def _read_info(directory: Path, worker_id: str) -> WorkerInfo | None:
             info = WorkerInfo.from_record(record)
             if record["lock"] == _identity(os.lstat(directory / f"{worker_id}.lock")):
                 return info
-            return dataclasses.replace(info, host=processes.host(), boot_id="")
+            return dataclasses.replace(info, boot_id="")
         except (ValueError, KeyError, TypeError, FileNotFoundError):
             return None
 

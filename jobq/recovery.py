@@ -129,8 +129,8 @@ class Recovery:
         told = worker.pid != 0 and worker.boot_id == self._boot
         counted = told and not worker.state.startswith("draining")
         max_losses = self._app.settings["max-losses"]
-        # Nothing brings the notes to the disk: those of another boot may tell less than had begun.
-        started = noted(self._app.home.path, worker.id) if told else None
+        # Nothing brings the notes to the disk: after another boot, if one can tell, they may miss some that had begun.
+        started = noted(self._app.home.path, worker.id) if told and self._boot else None
         given_back = 0
         for claim in claims:
             if claim.job.handler is not None and started is not None and not started.has(claim.job):

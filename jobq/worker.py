@@ -262,7 +262,7 @@ class Worker:
                 self._app.tell("started", claim.job)
                 continue
             if not begun and outcome.kind is Kind.RELEASED:
-                self._unrecorded.append(Ended(claim, lifecycle.taken_back(claim)))
+                self._unrecorded.append(Ended(claim, lifecycle.taken_back(claim, now=self._clock.now())))
                 continue
             if outcome.kind not in (Kind.SUCCESS, Kind.RELEASED):
                 self._refresh_settings()  # the backoff's are live

@@ -14,7 +14,7 @@ import click
 from jobq.cli.base import Globals, command, show_json_lines
 from jobq.cli.selection import Selection, find, select, selection
 from jobq.cli.text import MASK, masked
-from jobq.errors import JobqError, UnsafeHome
+from jobq.errors import JobqError, NotFound, UnsafeHome
 from jobq.files import replacing
 
 if TYPE_CHECKING:
@@ -23,28 +23,34 @@ if TYPE_CHECKING:
 
 @command("export", short_help="Write jobs as JSON Lines, with all their fields.")
 @selection
-@click.option("--file", "path", metavar="FILE", help="Write to FILE, which only you can read, and not to stdout.")
+@click.option("--file", "path", metavar="FILE", help="Write to FILE, which only you can read, and not to stdout (-).")
 @click.option("--redact", is_flag=True, help="Write *** in place of what looks like a secret.")
 def export_command(state: Globals, selection: Selection, path: str | None, redact: bool) -> int:
     """Write jobs as JSON Lines: every job, or those selected, each with all its fields, as they are at one moment.
 
     \b
-    jobq export --file jobs.jsonl           everything, for a backup
+    jobq export --file jobs.jsonl           everything
     jobq export --redact -s dead            to be shown to others
 
-    Environments and payloads are written as they are, secrets too, unless --redact is given. FILE is replaced as a
-    whole once all is written. What jobs have printed is not in it.
+    Environments and payloads are written as they are, secrets too, unless --redact is given: it goes by the names of
+    variables and keys and by passwords in URLs, and cannot know what stands in the words of a command. FILE is replaced
+    as a whole once all is written; where no queue or none of the ids is found, it is left alone. What jobs have printed
+    is not in it.
     """
+    if path is not None and path != "-" and not state.app.home.exists():
+        raise NotFound(f"there is no queue in {state.app.home.path}; {path} is left as it is")
     code = 0
     if selection.ids:
         jobs, code = select(state, selection, whole_ids=False)
+        if not jobs:
+            return code
         found = iter(jobs)
     else:
         found = find(state, selection)
     records: Iterator[Any] = (job.full_record() for job in found)
     if redact:
         records = map(_redacted, records)
-    if path is None:
+    if path in (None, "-"):
         show_json_lines(records)
         return code
     number = _write(Path(path), records)
@@ -70,10 +76,10 @@ def _write(path: Path, records: Iterator[Any]) -> int:
 
 def _redacted(value: Any, name: str = "") -> Any:
     """A JSON value with `***` in place of what looks like a secret, by its name or by itself."""
+    if value is not None and masked(name, "") == MASK:
+        return MASK
     if isinstance(value, dict):
         return {key: _redacted(each, key) for key, each in value.items()}
     if isinstance(value, list):
-        return [_redacted(each, name) for each in value]
-    if isinstance(value, str):
-        return masked(name, value)
-    return value if value is None or masked(name, "") != MASK else MASK
+        return [_redacted(each) for each in value]
+    return masked("", value) if isinstance(value, str) else value

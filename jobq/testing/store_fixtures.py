@@ -128,8 +128,7 @@ def snooze(claim: Claim, *, now: datetime = START) -> Ended:
 
 def unstarted(claim: Claim, *, now: datetime = START) -> Ended:
     """The run was claimed ahead and has not begun."""
-    del now  # as of the others
-    return Ended(claim, lifecycle.taken_back(claim))
+    return Ended(claim, lifecycle.taken_back(claim, now=now))
 
 
 def ending(claim: Claim, outcome: Outcome, *, now: datetime = START, wait: float | None = 10) -> Ended:

@@ -88,17 +88,17 @@ class WritersLock:
             return False
 
     def _acquire(self) -> None:
-        pause, end = 0.0001, 0.0  # as fast as a blocking flock, which nothing could end
+        pause, began = 0.0001, 0.0  # as fast as a blocking flock, which nothing could end
         while True:
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                now = time.monotonic()
-                end = end or now + LOCK_LIMIT
-                if now > end:
+                began = began or time.monotonic()
+                waited = time.monotonic() - began
+                if waited > LOCK_LIMIT:
                     raise StoreLocked(f"another process has held {self._path} for {LOCK_LIMIT:g} s") from None
                 time.sleep(pause)
-                pause = min(pause * 1.1, 0.005) if now < end - LOCK_LIMIT + PATIENCE else 0.0005
+                pause = min(pause * 1.1, 0.005) if waited < PATIENCE else 0.0005
             except OSError as error:
                 raise files.unavailable(error, self._path) from None
             else:

@@ -136,10 +136,8 @@ class Burial:
         return Outcome(kind=Kind.FAILURE, reason=reason, tail=tail, finished=finished)
 
     def _heard(self) -> Answer | None:
-        """What the child said of its attempt; after a fault it may be of another one that had begun already."""
-        if self._answer is not None or (self._fault is not None and len(self._runs) > 1):
-            return self._answer
-        return self._child.last_answer()
+        """What the child said of its attempt."""
+        return self._answer or self._child.last_answer()
 
 
 def end_leftovers(around: Surroundings, child: WarmChild, run: HandlerRun, wake: Wake) -> None:

@@ -100,11 +100,12 @@ class Serving:
             self.bury(child, answer=answer)
         elif run is not None and answer.key == run.key:
             self._answered(child, run, answer)
-        elif answer.waits:  # its own answer to an attempt that was over with what the handler wrote itself
+        elif answer.waits and answer.key == child.answered:  # before, the handler itself had answered with its key
             child.go_on()
 
     def _answered(self, child: WarmChild, run: HandlerRun, answer: Answer) -> None:
         self._roster.is_over(run)
+        child.answered = answer.key
         if answer.waits:
             child.drain()
             child.attribute()

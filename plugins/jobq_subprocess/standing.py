@@ -1,4 +1,4 @@
-"""What a handler can change of the process that others share with it: put back after each, or found changed for good."""
+"""What a handler can change of the process that it shares with others: put back after each, or found changed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import os
 import signal
 import sys
 
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+
 
 class Standing:
-    """How this process stands now: its directory, umask, signal mask, alarm, limits, user and standard streams."""
+    """How this process stands now: its directory, umask, signal mask, timers, limits, user and standard streams."""
 
     def __init__(self) -> None:
         self._directory = os.getcwd()
@@ -25,7 +27,10 @@ class Standing:
         except OSError:  # removed: there is nowhere to go back to
             pass
         os.umask(self._umask)
-        signal.setitimer(signal.ITIMER_REAL, 0)  # before the mask: it may be waiting
+        for timer in _TIMERS:
+            signal.setitimer(timer, 0)
+        if signal.sigpending():
+            return False  # it would strike the next one, once it is let in
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
         # Without that module nothing here changes limits, and to look at them costs more than all the rest
         return _fixed() == self._fixed and ("resource" not in sys.modules or _limits() == self._limits)
@@ -33,7 +38,7 @@ class Standing:
 
 def _fixed() -> tuple[object, ...]:
     """What is only looked at: not every process may take back its user, and nothing else has its streams."""
-    return os.geteuid(), os.getegid(), _identity(0), _identity(1), _identity(2)
+    return os.geteuid(), os.getegid(), os.nice(0), _identity(0), _identity(1), _identity(2)
 
 
 def _identity(descriptor: int) -> tuple[int, int] | None:

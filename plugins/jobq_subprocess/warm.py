@@ -92,6 +92,7 @@ class WarmChild:
     Attributes:
         run: the attempt it has, or None.
         ahead: those it was sent to begin afterwards, in order.
+        answered: the key of the attempt that it has ended last.
         slot: of the attempt it has, and of those that follow.
         ready: it has said that it is.
         listened: its descriptors are being listened to.
@@ -118,6 +119,7 @@ class WarmChild:
     ) -> None:
         self.run: HandlerRun | None = None
         self.ahead: deque[HandlerRun] = deque()
+        self.answered = ""
         self.slot = 0
         self.ready = self.listened = self.mute = self.unclean = False
         self.jobs = self.memory_kills = 0

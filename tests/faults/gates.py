@@ -18,9 +18,6 @@ from .stepping import Clocks
 
 HANDLER = "gated"
 
-RECOVER = ("--until-idle", "-q", "other")
-"""What a worker is told so that it looks after everything and claims nothing."""
-
 LONG_ENOUGH = 60.0
 """Seconds that anything may take on a machine that is busy."""
 

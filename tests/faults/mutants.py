@@ -352,7 +352,7 @@ MUTANTS = [
         UNIT + "test_worker.py::test_a_lost_run_whose_cancel_was_asked_for_is_cancelled",
     ),
     Mutant(
-        "who recovers spares itself",
+        "a worker recovers itself never",
         "jobq/recovery.py",
         "            if worker.id == self._own:\n",
         "            if False:\n",
@@ -618,7 +618,7 @@ MUTANTS = [
         CONTRACT + "test_deleted_is_what_is_unchanged_and_not_running",
     ),
     Mutant(
-        "no running job is deleted",
+        "no running job is deleted from the store",
         "plugins/jobq_json/store.py",
         "versions[kept.id] and kept.state != State.PROCESSING\n",
         "versions[kept.id]\n",
@@ -699,7 +699,7 @@ MUTANTS = [
         CONTRACT + "test_a_stale_end_is_refused_and_changes_nothing",
     ),
     Mutant(
-        "a cancel that was asked for",
+        "a cancel that was asked for before an end was recorded",
         "plugins/jobq_json/transactions.py",
         "        if kept.job.cancel_requested_at is not None:\n",
         "        if False:\n",

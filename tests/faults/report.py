@@ -14,9 +14,9 @@ HEAD = """\
 # All figures of the fault campaign
 
 Made by `tests/faults/report.py` from what a run has measured; [reliability.md](reliability.md) says what they mean.
-Each file is one command: `JOBQ_TEST_FAULTS=long .venv/bin/pytest tests/faults/FILE`.
+Each file is one command: `JOBQ_TEST_FAULTS=SIZE .venv/bin/pytest tests/faults/FILE`.
 
-Machine: {machine}.
+Machines: {machines}.
 """
 
 TABLE = """
@@ -39,11 +39,14 @@ def main() -> None:
     by_file = defaultdict(list)
     for (test, _), figure in figures.items():
         by_file[Path(test.partition("::")[0]).name].append(figure)
-    (machine,) = {figure["machine"] for figure in figures.values()}
-    text = HEAD.format(machine=machine)
+    text = HEAD.format(machines="; ".join(sorted({figure["machine"] for figure in figures.values()})))
     for file, found in sorted(by_file.items()):
         latest = max(found, key=lambda figure: figure["date"])
-        facts = {"size": latest["size"].capitalize(), "commit": latest["commit"][:10], "date": latest["date"][:10]}
+        facts = {
+            "size": latest["size"].capitalize(),
+            "commit": (latest["commit"] or "unknown")[:10],
+            "date": latest["date"][:10],
+        }
         text += TABLE.format(file=file, **facts)
         text += "".join(f"| {figure['name']} | {figure['text'].replace('|', '/')} |\n" for figure in found)
     PAGE.write_text(text, encoding="utf-8")

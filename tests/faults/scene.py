@@ -26,6 +26,9 @@ HANDLERS = ("recorded", "exits_at_import", "segfaults_at_import")
 DRAIN_SECONDS = 90.0
 """H6: within this time everything must come to its end once nothing is killed any more."""
 
+RECOVER = ("--until-idle", "-q", "other")
+"""What a worker is told so that it recovers others and claims nothing."""
+
 DONE = re.compile(r"^\S+  (\S+)  completed after", re.MULTILINE)
 JOINED = re.compile(r"^worker (\w+) \(pid (\d+)\)", re.MULTILINE)
 
@@ -206,4 +209,4 @@ def scene_in(directory: Path, seed: int, **settings: str) -> Iterator[Scene]:
         jobq.close()
 
 
-__all__ = ["DRAIN_SECONDS", "Scene", "eventually", "scene_in", "spread"]
+__all__ = ["DRAIN_SECONDS", "RECOVER", "Scene", "eventually", "scene_in", "spread"]

@@ -11,8 +11,8 @@ import pytest
 from jobq.store import Query
 
 from .capabilities import need
-from .gates import LONG_ENOUGH, RECOVER, Gate, add, begun, bench_in, client, offer_handler
-from .scene import eventually, scene_in
+from .gates import LONG_ENOUGH, Gate, add, begun, bench_in, client, offer_handler
+from .scene import RECOVER, eventually, scene_in
 from .sizes import rounds
 from .stepping import Clocks
 

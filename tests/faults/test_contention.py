@@ -33,17 +33,17 @@ with jobq.Queue.open() as queue:
 
 
 def start(scene, *argv):
-    """Start a program that is talked to by lines."""
+    """Start a program that is talked to by lines, of which none waits in a buffer."""
     pipe = subprocess.PIPE
     command, environ = [sys.executable, *map(str, argv)], scene.jobq.environ
-    process = subprocess.Popen(command, env=environ, stdin=pipe, stdout=pipe, text=True, bufsize=1)
+    process = subprocess.Popen(command, env=environ, stdin=pipe, stdout=pipe, bufsize=0)
     scene.jobq.processes.append(process)
     return process
 
 
 def said(process):
     """The next line that it prints."""
-    return process.stdout.readline().rstrip("\n")
+    return process.stdout.readline().decode().rstrip("\n")
 
 
 def test_each_of_many_that_enqueue_at_once_has_its_turn(tmp_path, figure):
@@ -54,7 +54,7 @@ def test_each_of_many_that_enqueue_at_once_has_its_turn(tmp_path, figure):
         eventually(lambda: len(living(scene.jobq.home)) == workers)
         contenders = start(scene, PROGRAMS / "contenders.py", scene.history.directory, count, seconds)
         assert said(contenders) == "ready"
-        contenders.stdin.write("\n")
+        contenders.stdin.write(b"\n")
         machine = max(json.loads(said(contenders)))
         taken = [json.loads(said(contenders)) for _ in range(count)]
         assert contenders.wait(60) == 0
@@ -77,7 +77,8 @@ def test_each_of_many_that_enqueue_at_once_has_its_turn(tmp_path, figure):
         "F37 contention",
         f"{count} programs, {workers} workers: {len(calls) / seconds:.0f} jobs enqueued and {done / seconds:.0f} done "
         f"each second; an enqueue took {1000 * statistics.median(calls):.1f} ms in the median, "
-        f"{1000 * max(calls):.0f} ms at most, where one that takes no lock waited {1000 * machine:.0f} ms; each program had {min(map(len, taken))} to {max(map(len, taken))}",
+        f"{1000 * max(calls):.0f} ms at most, where one that takes no lock waited {1000 * machine:.0f} ms; "
+        f"each program had {min(map(len, taken))} to {max(map(len, taken))}",
     )
 
 
@@ -90,10 +91,10 @@ def test_a_lock_whose_holder_is_killed_is_free_at_once(tmp_path, figure):
         assert {said(waiter) for waiter in waiters} == {"open"}
         holders = start(scene, PROGRAMS / "holders.py", scene.jobq.home)
         for _ in range(total):
-            holders.stdin.write("\n")
+            holders.stdin.write(b"\n")
             pid = int(said(holders))
             for waiter in waiters:
-                waiter.stdin.write("\n")
+                waiter.stdin.write(b"\n")
             assert {said(waiter) for waiter in waiters} == {"asks"}
             scene.pause(0.0, 0.1)
             assert select.select(waiters_out(waiters), [], [], 0)[0] == [], "the lock was not held"

@@ -11,10 +11,9 @@ from jobq import processes
 
 from .capabilities import need
 from .machines import CliOn, Machine, children, kill, living, pid_there, stored
-from .scene import DRAIN_SECONDS, PROGRAMS, eventually, scene_in
+from .scene import DRAIN_SECONDS, PROGRAMS, RECOVER, eventually, scene_in
 from .sizes import rounds
 
-RECOVER = ("worker", "start", "--until-idle", "-q", "other")
 """What recovers others and claims nothing."""
 
 LONG = 60_000_000
@@ -90,7 +89,7 @@ def test_who_has_the_pid_of_a_dead_worker_or_job_is_let_be(tmp_path, figure):
                 assert "no worker" in there("worker", "stop", "--now", name, code=3).stderr
             assert there("doctor", "--repair", "--json", code=5).out
             if turn % 2:
-                there(*RECOVER)
+                there("worker", "start", *RECOVER)
                 assert {job.state for job in stored(scene.jobq.home) if job.id in ids} == {"pending"}
             else:
                 there("cancel", *ids)
@@ -172,7 +171,7 @@ def hold_a_stop(scene, machine, call):
 
 
 BETWEEN = {
-    "a worker recovers": (hold_a_recovery, RECOVER),
+    "a worker recovers": (hold_a_recovery, ("worker", "start", *RECOVER)),
     "worker stop is about to look": (hold_a_stop, ("openat",)),
     "cancel recovers": (hold_a_recovery, ("cancel",)),
     "worker stop has looked": (hold_a_stop, ("pidfd_open",)),

@@ -5,13 +5,12 @@ import random
 import re
 import subprocess
 
-from jobq import processes
 from tests.integration.terminals import Terminal
 
 from .capabilities import need
 from .namespaces import CliOnDisk, Mounts
 from .sizes import rounds
-from .watched import MOST_MEMORY, Watched, attempts, unruly
+from .watched import MOST_MEMORY, Watched, attempts, over, unruly
 
 LIMIT = 10 << 20
 """What is kept of an attempt's output where nobody has set anything else."""
@@ -161,11 +160,6 @@ HOLDS = {
     "half closed": "exec >&-; echo $$ >PIDS; sleep 0.05; echo said >&2; exit 3",
 }
 """Scripts that close their output, or have it held when they end."""
-
-
-def over(pid):
-    found = processes.process(pid)
-    return found is None or found.dead
 
 
 def test_who_closes_its_output_or_has_it_held_ends_in_its_time(jobq, tmp_path, figure):

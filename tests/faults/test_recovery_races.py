@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from .capabilities import need
-from .scene import eventually, scene_in
+from .scene import RECOVER, eventually, scene_in
 from .sizes import rounds
 
 TRACE = ["strace", "-f", "-D", "-qq", "-o", os.devnull]
@@ -20,9 +20,6 @@ LONG = 60_000_000
 
 POINTS = {"flock": 22, "write": 7, "fdatasync": 4, "fsync": 1, "rename": 3, "unlink": 8}
 """Of what system calls a recovery of a worker with three jobs consists, as far as others can see it, and how many."""
-
-RECOVER = ["--until-idle", "-q", "other"]
-"""What a worker is told so that it recovers others and claims nothing."""
 
 
 @pytest.fixture(autouse=True)

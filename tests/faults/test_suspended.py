@@ -11,8 +11,8 @@ from jobq import processes
 from tests.integration.test_signals import of_workers
 
 from .capabilities import need
-from .gates import LONG_ENOUGH, RECOVER, Gate, add, bench_in, go_on, hold
-from .scene import eventually
+from .gates import LONG_ENOUGH, Gate, add, bench_in, go_on, hold
+from .scene import RECOVER, eventually
 from .sizes import rounds
 from .stepping import Clocks
 

@@ -22,17 +22,12 @@ from .capabilities import need
 from .homes import state_of
 from .scene import eventually, scene_in
 from .sizes import rounds
-from .watched import MOST_MEMORY, PROGRAMS, Watched, attempts, unruly
+from .watched import MOST_MEMORY, PROGRAMS, Watched, attempts, over, unruly
 
 
 @pytest.fixture
 def watched(jobq):
     return Watched(jobq)
-
-
-def over(pid):
-    found = processes.process(pid)
-    return found is None or found.dead
 
 
 STAYING = {

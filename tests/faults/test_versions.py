@@ -165,7 +165,7 @@ class Shared:
 def test_what_a_newer_version_adds_survives_an_older_one(tmp_path, figure):
     """The jobs go through both: enqueued, claimed, failed, lost, dead, cancelled, retried, compacted and archived."""
     least, seconds = rounds(short=30, full=10_000, long=10_000), rounds(short=0, full=0, long=600)
-    jobs, turn, odd, fields = 0, 0, set(), 0
+    jobs, turn, odd = 0, 0, set()
     newer = Newer(tmp_path / "newer", FIELDS)
     with scene_in(tmp_path / "scene", seed=0) as scene:
         shared = Shared(scene, newer)

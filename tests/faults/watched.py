@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from jobq import Queue
+from jobq import Queue, processes
 from jobq.job import ENDED, Job, Run
 from jobq.output import Reading
 from jobq.store import Query
@@ -107,6 +107,12 @@ class Watched:
         """Have it end, which it does well."""
         assert self.process is not None
         assert self.jobq.stop(self.process, signal.SIGTERM) == 0, self.told()
+
+
+def over(pid: int) -> bool:
+    """Whether there is no such process any more."""
+    found = processes.process(pid)
+    return found is None or found.dead
 
 
 def attempts(job: Job) -> list[Run]:

@@ -350,3 +350,19 @@ def test_all_but_running_jobs_can_be_deleted(state):
 def test_only_finished_jobs_are_kept_for_a_while(state):
     until = lifecycle.kept_until(job_in(state, updated_at=START), timedelta(days=7))
     assert until == (START + timedelta(days=7) if state in (State.COMPLETED, State.CANCELLED) else None)
+
+
+@pytest.mark.parametrize(
+    "give_back",
+    [
+        lambda claim, now: lifecycle.released(claim, Outcome(kind=Kind.RELEASED), now=now),
+        lambda claim, now: lifecycle.taken_back(claim, now=now),
+        lambda claim, now: lifecycle.lost(claim, now=now, counted=True, max_losses=3),
+        lambda claim, now: lifecycle.lost_unstarted(claim, now=now),
+    ],
+    ids=["released", "taken back", "lost", "lost unstarted"],
+)
+def test_what_is_given_back_is_due_as_it_was_also_when_the_clock_was_set_back(give_back):
+    claim = held(run_at=START)
+    for now, due in ((NOW, START), (START - timedelta(hours=1), START - timedelta(hours=1))):
+        assert claim.job.changed(give_back(claim, now), now=now).run_at == due

@@ -310,3 +310,38 @@ def test_a_place_that_is_not_ours_is_told(home, capture):
     (home / "output").symlink_to("/tmp")
     unsafe.write(b"data")
     assert "output" in unsafe.error
+
+
+def test_an_output_that_was_removed_while_it_was_written_is_told(home, capture):
+    written = capture()
+    written.write(b"printed")
+    (path,) = files(home)
+    path.unlink()
+    written.close()
+    assert written.error == "its file was removed while it was written"
+
+
+@pytest.mark.parametrize("call", ["fstat", "close"])
+def test_a_disk_that_is_gone_at_the_end_costs_nothing(home, capture, monkeypatch, call):
+    def gone(descriptor):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    before = len(os.listdir("/proc/self/fd"))
+    written = capture()
+    written.write(b"x" * (LIMIT + 1))
+    with monkeypatch.context() as context:
+        context.setattr(os, call, gone)
+        written.close()
+    assert call == "close" or len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize(("blocks", "free", "taken"), [(1 << 20, 1023, False), (1 << 20, 1024, True), (0, 0, True)])
+def test_the_last_of_a_disk_is_left_to_others(home, capture, monkeypatch, blocks, free, taken):
+    """Some file systems tell no size, and have no end."""
+    disk = os.statvfs_result((4096, 4096, blocks, free, free, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "fstatvfs", lambda descriptor: disk)
+    written = capture()
+    written.write(b"printed")
+    assert written.error == (None if taken else "the disk is nearly full")
+    assert kept(home) == (b"printed" if taken else b"")
+    assert written.tail() == "printed"

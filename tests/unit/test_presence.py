@@ -192,6 +192,19 @@ def test_after_a_reboot_there_is_nothing_to_look_for(directory, monkeypatch):
     assert recover(directory, make_info("w1", boot_id="another")).clean
 
 
+def test_of_another_boot_a_held_lock_is_that_of_another_machine(directory, join):
+    member = join("w1", boot_id="another", host="elsewhere")
+    info = next(info for info, _ in members(directory))
+    os.close(member._lock_fd)
+    member._lock_fd = -1
+    recovered = recover(directory, info)
+    assert not recovered.clean
+    assert "it ran on elsewhere" in recovered.why
+    os.close(member.jobs_fd)
+    member.jobs_fd = None
+    assert recover(directory, info).clean
+
+
 def test_a_worker_of_another_machine_cannot_be_recovered_here(directory):
     recovered = recover(directory, make_info("w1", boot_id="another", host="elsewhere"))
     assert not recovered.clean
@@ -308,19 +321,25 @@ def join_and_die(directory, at):
     """Join in a process that dies before its call of that number; whether it came so far."""
     pid = os.fork()
     if pid == 0:
-        made = itertools.count(1)
-        for name in STEPS:
-            call = getattr(os, name)
+        code = 2
+        try:
+            made = itertools.count(1)
+            for name in STEPS:
+                call = getattr(os, name)
 
-            def dying(*args, call=call, **kwargs):
-                if next(made) == at:
-                    os._exit(1)
-                return call(*args, **kwargs)
+                def dying(*args, call=call, **kwargs):
+                    if next(made) == at:
+                        os._exit(1)
+                    return call(*args, **kwargs)
 
-            setattr(os, name, dying)
-        FilePresence(directory, make_info("killed"))
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+                setattr(os, name, dying)
+            FilePresence(directory, make_info("killed"))
+            code = 0
+        finally:
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert code in (0, 1)
+    return code == 1
 
 
 def test_what_is_left_of_one_killed_as_it_joined_goes_with_the_next_that_joins(directory):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from jobq import lifecycle
+from jobq import lifecycle, processes
 from jobq.app import App
 from jobq.job import State
 from jobq.queue import Queue
@@ -45,11 +45,11 @@ class Scene:
         )
         self.queue = Queue(self.app)
 
-    def lose(self, *specs):
-        """Have jobs claimed by a worker that dies; the claims and the worker."""
+    def lose(self, *specs, **facts):
+        """Have jobs claimed by a worker that dies, with facts of its own; the claims and the worker."""
         for spec in specs:
             self.queue.enqueue(allow_unknown_handler=True, **spec)
-        presence = self.others.join(make_info())
+        presence = self.others.join(make_info(**facts))
         claims = self.others.claim(presence, wanted=Wanted(), limit=len(specs), now=self.clock.now()).claims
         assert len(claims) == len(specs)
         presence.die()
@@ -67,21 +67,37 @@ def scene(tmp_path):
     made.app.close()
 
 
-def test_of_handlers_only_what_had_begun_is_a_loss(scene):
-    specs = [{"id": name, "handler": "resize"} for name in ("begun", "sent-ahead")]
-    (begun, _, _), worker = scene.lose(*specs, {"id": "command", "command": "true"})
+def note(scene, worker, *begun):
+    """A worker's notes tell that these jobs had begun."""
     notes = path_of(scene.app.home.path, worker)
     notes.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(notes, os.O_RDWR | os.O_CREAT, 0o600)
     os.ftruncate(descriptor, REGION)
     region = StartedRuns(descriptor, 0)
-    region.note(begun.job)
+    for job in begun:
+        region.note(job)
     region.close()
     os.close(descriptor)
+
+
+def test_of_handlers_only_what_had_begun_is_a_loss(scene):
+    specs = [{"id": name, "handler": "resize"} for name in ("begun", "sent-ahead")]
+    (begun, _, _), worker = scene.lose(*specs, {"id": "command", "command": "true"})
+    note(scene, worker, begun.job)
     assert Recovery(scene.app).settle() == ()
     jobs = {name: scene.queue.get(name) for name in ("begun", "sent-ahead", "command")}
     assert {job.state for job in jobs.values()} == {State.PENDING}
     assert {name: job.losses for name, job in jobs.items()} == {"begun": 1, "sent-ahead": 0, "command": 1}
+
+
+@pytest.mark.parametrize(("its", "this"), [("one", "another"), ("", "")], ids=["another", "untold"])
+def test_notes_that_may_be_of_another_boot_are_not_believed(scene, monkeypatch, its, this):
+    """Nothing had brought them to the disk."""
+    monkeypatch.setattr(processes, "boot_id", lambda: this)
+    _, worker = scene.lose({"id": "begun", "handler": "resize"}, boot_id=its)
+    note(scene, worker)
+    assert Recovery(scene.app).settle() == ()
+    assert scene.queue.get("begun").history[-1].error == "the worker was gone"
 
 
 def test_who_is_slower_changes_nothing_and_forgets_nobody(scene):

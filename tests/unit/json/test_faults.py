@@ -93,7 +93,7 @@ def _ended(claim, kind, **fields):
 
 ENDS = {
     "success": (lambda claim: _ended(claim, Kind.SUCCESS, exit_code=0), State.COMPLETED, 1),
-    "taken back": (lambda claim: Ended(claim, lifecycle.taken_back(claim)), State.PENDING, 0),
+    "taken back": (lambda claim: Ended(claim, lifecycle.taken_back(claim, now=START)), State.PENDING, 0),
     "cancelled": (lambda claim: _ended(claim, Kind.SIGNAL), State.CANCELLED, 1),
 }
 
