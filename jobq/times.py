@@ -94,13 +94,21 @@ def parse_at(field: str, value: str, now: datetime) -> datetime:
         raise InvalidInput(field, value, "is no time of day") from None
     if day == "tomorrow" or (day is None and local.astimezone() <= now):
         local += timedelta(days=1)
-    return local.astimezone(UTC)
+    return _instant(local)
+
+
+def _instant(local: datetime) -> datetime:
+    """The instant of a naive local time; where clocks are set on over it, as much after that as it would have been."""
+    instant = local.astimezone(UTC)
+    if instant.astimezone().replace(tzinfo=None) == local:
+        return instant
+    return max(local.replace(fold=fold).astimezone(UTC) for fold in (0, 1))
 
 
 def _with_offset(text: str) -> str:
     """A local time with the offset that is in force then; the text itself where there is no such time."""
     try:
-        return datetime.fromisoformat(text).astimezone().isoformat()
+        return _instant(datetime.fromisoformat(text)).isoformat()
     except (ValueError, OverflowError):
         return text
 

@@ -168,7 +168,7 @@ def confirm(question: str, *, yes: bool) -> None:
 
     Raises:
         InvalidInput: there is no terminal and no `--yes`.
-        click.Abort: the answer was no.
+        click.exceptions.Exit: the answer was no.
     """
     if yes:
         return
@@ -176,7 +176,9 @@ def confirm(question: str, *, yes: bool) -> None:
         from jobq.errors import InvalidInput
 
         raise InvalidInput("", question, "cannot be asked without a terminal; say --yes")
-    click.confirm(question, abort=True, err=True)
+    if not click.confirm(question, err=True):
+        talk("nothing was changed")
+        raise click.exceptions.Exit(1)
 
 
 def first_failure(actions: Iterable[Callable[[], object]]) -> int:

@@ -139,10 +139,11 @@ def pause_command(state: Globals, queues: tuple[str, ...], reason: str) -> int:
 @click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
 def resume_command(state: Globals, queues: tuple[str, ...]) -> int:
     """Let jobs of these queues start again."""
+    paused = state.queue.counts().paused
 
     def resume(queue: str) -> None:
         state.queue.resume(queue)
-        state.note(f"Queue {queue} resumed")
+        state.note(f"Queue {queue} resumed" if queue in paused else f"Queue {queue} is not paused")
 
     return first_failure([lambda queue=queue: resume(queue) for queue in queues])  # type: ignore[misc]
 
@@ -163,7 +164,7 @@ def dlq_list(state: Globals, selection: Selection, as_json: bool) -> int:
     if as_json:
         show_json([job.full_record() for job in jobs])
     elif not jobs:
-        state.note("the dead letter queue is empty")
+        state.note("the dead letter queue is empty" if selection.nothing else "no such job in the dead letter queue")
     else:
         click.echo("\n".join(columns([_dead_row(job) for job in jobs], sys.stdout, flexible=2)))
     return code

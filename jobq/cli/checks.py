@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from jobq.errors import InvalidInput, JobqError
 from jobq.filesystem import NETWORK, kind, shortage, trial
 from jobq.presence import WORKER_VARIABLE, left_running, members
-from jobq.processes import carriers, visible
+from jobq.processes import boot_id, carriers, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -217,7 +217,9 @@ def _workers(app: App) -> tuple[list[str], str]:
 
 
 def _left_running(app: App, info: WorkerInfo) -> str:
-    """The processes that a dead worker of this machine left, in words; "" for none."""
+    """The processes that a dead worker of this boot left, in words; "" for none. In a copy of its home it has none."""
+    if info.boot_id != boot_id():
+        return ""
     pids = sorted(found.pid for found in carriers(f"{WORKER_VARIABLE}={info.id}".encode())) if visible() else []
     if pids:
         return f"pid {', '.join(str(pid) for pid in pids[:_MENTIONED])}"

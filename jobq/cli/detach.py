@@ -93,10 +93,15 @@ def detach_worker(state: Globals) -> int:
         worker_id = answer.read().strip()
     os.close(log)
     if not worker_id:
-        code = process.wait()
-        click.echo(read_private(log_path).decode(errors="backslashreplace"), err=True, nl=False)
+        code = process.wait() or 70
+        said = read_private(log_path).decode(errors="backslashreplace")
         log_path.unlink()
-        return code or 70
+        if not said:  # on a full disk the log has no room either
+            said = (
+                f"jobq: the worker ended with exit code {code} and could not write why; without --detach it says so\n"
+            )
+        click.echo(said, err=True, nl=False)
+        return code
     log_path.rename(directory / f"{worker_id}.log")
     process.returncode = 0  # it lives on: nobody waits for it
     state.note(f"worker {worker_id[:8]} started in the background (pid {process.pid}); `jobq worker stop` stops it")

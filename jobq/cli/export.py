@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobq.cli.base import Globals, command, show_json_lines
+from jobq.cli.redaction import redacted
 from jobq.cli.selection import Selection, find, select, selection
-from jobq.cli.text import MASK, masked
 from jobq.errors import JobqError, NotFound, UnsafeHome
 from jobq.files import replacing
 
@@ -32,10 +32,9 @@ def export_command(state: Globals, selection: Selection, path: str | None, redac
     jobq export --file jobs.jsonl           everything
     jobq export --redact -s dead            to be shown to others
 
-    Environments and payloads are written as they are, secrets too, unless --redact is given: it goes by the names of
-    variables and keys and by passwords in URLs, and cannot know what stands in the words of a command. FILE is replaced
-    as a whole once all is written; where no queue or none of the ids is found, it is left alone. What jobs have printed
-    is not in it.
+    Everything is written as it is, secrets too, unless --redact is given: that goes by what variables, keys, options
+    and headers are called, and cannot know a secret that nothing tells of. FILE is replaced as a whole once all is
+    written; where no queue or none of the ids is found, it is left alone. What jobs have printed is not in it.
     """
     if path is not None and path != "-" and not state.app.home.exists():
         raise NotFound(f"there is no queue in {state.app.home.path}; {path} is left as it is")
@@ -49,7 +48,7 @@ def export_command(state: Globals, selection: Selection, path: str | None, redac
         found = find(state, selection)
     records: Iterator[Any] = (job.full_record() for job in found)
     if redact:
-        records = map(_redacted, records)
+        records = map(redacted, records)
     if path in (None, "-"):
         show_json_lines(records)
         return code
@@ -72,14 +71,3 @@ def _write(path: Path, records: Iterator[Any]) -> int:
         for number, record in enumerate(records, 1):  # noqa: B007 - the last is the answer
             file.write(json.dumps(record, separators=(",", ":")) + "\n")
     return number
-
-
-def _redacted(value: Any, name: str = "") -> Any:
-    """A JSON value with `***` in place of what looks like a secret, by its name or by itself."""
-    if value is not None and masked(name, "") == MASK:
-        return MASK
-    if isinstance(value, dict):
-        return {key: _redacted(each, key) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_redacted(each) for each in value]
-    return masked("", value) if isinstance(value, str) else value

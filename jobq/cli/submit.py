@@ -110,6 +110,8 @@ def add_command(state: Globals, words: tuple[str, ...], wait: bool, follow: bool
     The command runs in this directory, with PATH and the like as they are in this shell.
     """
     if_absent, allow = options.pop("if_absent"), options.pop("allow_unknown_handler")
+    if options["at"] is not None and options["delay"] is not None:
+        raise click.UsageError("--at and --delay exclude one another")
     work = _work(words, click.get_current_context().meta.get(_ARGV), options)
     spec = work | _fields(state, options, captured="command" in work)
     try:
@@ -124,7 +126,8 @@ def add_command(state: Globals, words: tuple[str, ...], wait: bool, follow: bool
         _answer(jobs, as_json=as_json)
     _tell(state, new, jobs)
     if options["at"] is not None:
-        state.note(f"runs at {local_time(jobs[0].run_at)}")
+        past = " (that is past: at once)" if jobs[0].run_at <= state.app.clock.now() else ""
+        state.note(f"runs at {local_time(jobs[0].run_at)}{past}")
     if not waiting:
         return 0
     if follow:

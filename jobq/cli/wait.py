@@ -13,7 +13,7 @@ from jobq.cli.selection import Selection, select, selection
 from jobq.cli.terminal import StatusLine
 from jobq.cli.text import reason
 from jobq.errors import JobNotFound, JobqError, WaitTimeout
-from jobq.job import ENDED, State
+from jobq.job import ENDED, WAITING, State
 from jobq.times import parse_duration
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ def wait_for(state: Globals, ids: Sequence[str]) -> int:
 def _wait(state: Globals, jobs: Sequence[Job], limit: timedelta | None, code: int, *, exit_code: bool = False) -> int:
     """Wait; the exit code: `code` where it is not 0, else that of the first failure."""
     waiting = _Waiting(state, jobs)
+    for queue in sorted({job.queue for job in jobs if job.state in WAITING} & state.queue.counts().paused.keys()):
+        state.note(f"queue {queue} is paused: its jobs wait for `jobq resume {queue}`")
     try:
         failed = waiting.for_all(limit)
         code = code or failed

@@ -216,7 +216,7 @@ def sit_down(program, directory, pair, **how):
     serial = Serial(table)
     chance = random.Random(f"{pair} {how}")
     points = range(1, serial.number + 1)
-    points = sorted(chance.sample(points, min(len(points), rounds(short=3, full=len(points), long=len(points)))))
+    points = sorted(chance.sample(points, min(len(points), rounds(short=3, full=len(points) // 4, long=len(points)))))
     waited = refused = 0
     for at in points:
         told = table.play(*pair, at)

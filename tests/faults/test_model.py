@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(SIZE == "short", reason="in this size the contra
 STEPS = 50
 
 SETTINGS = hypothesis.settings(
-    max_examples=rounds(short=1, full=500, long=10_000),
+    max_examples=rounds(short=1, full=100, long=10_000),
     stateful_step_count=STEPS,
     deadline=None,
     database=None,

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from .terminals import Terminal
+
 
 @pytest.fixture
 def jobs(jobq):
@@ -181,3 +183,30 @@ def processes_with(marker):
             except OSError:
                 continue
     return found
+
+
+def test_what_was_not_paused_is_not_said_to_go_on(jobq):
+    jobq("pause", "mail")
+    assert jobq("resume", "mial").stderr.endswith("Queue mial is not paused\n")
+    assert jobq("resume", "mail").stderr.endswith("Queue mail resumed\n")
+
+
+def test_a_dead_letter_queue_in_which_nothing_was_found_is_not_said_to_be_empty(jobq):
+    assert jobq("dlq", "list").stderr.endswith("the dead letter queue is empty\n")
+    jobq.add("--id", "dead", "--max-attempts", "1", shell="false")
+    jobq.run_all()
+    for words, code in ((["-q", "other"], 0), (["nosuch"], 3)):
+        assert jobq("dlq", "list", *words, code=code).stderr.endswith("no such job in the dead letter queue\n")
+
+
+def test_who_says_no_has_nothing_changed(jobq):
+    jobq.add("--id", "waits", shell="true")
+    terminal = Terminal(jobq.command("cancel", "-s", "pending"), env=jobq.environ, cwd=jobq.directory)
+    try:
+        terminal.until(rb"\[y/N\]")
+        terminal.type(b"n\n")
+        assert terminal.end() == 1
+        assert terminal.written.endswith(b"nothing was changed\r\n")
+    finally:
+        terminal.close()
+    assert jobq.job("waits")["state"] == "pending"

@@ -76,6 +76,16 @@ def test_where_no_file_can_be_it_is_said(jobs):
     assert not (jobs.directory / "elsewhere").exists()
 
 
+def test_where_nothing_is_found_the_file_is_left_alone(jobs):
+    path = jobs.directory / "jobs.jsonl"
+    path.write_text("old")
+    assert "nosuch" in jobs("export", "--file", str(path), "nosuch", code=3).stderr
+    answer = jobs("--home", str(jobs.directory / "elsewhere"), "export", "--file", str(path), code=3)
+    assert "there is no queue in" in answer.stderr
+    assert path.read_text() == "old"
+    assert jobs("export", "--file", "-").stdout == jobs("export").stdout
+
+
 def test_secrets_are_left_out_if_asked_for(jobs):
     assert "hunter2" in jobs("export").stdout
     answer = jobs("export", "--redact")

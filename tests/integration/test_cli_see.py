@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -517,3 +518,23 @@ def test_output_that_could_not_be_kept_is_told(jobq):
     assert "printed nothing" not in logs.stderr
     assert "not all output was kept: " in jobq("show", job_id).stdout
     assert "output_error" in jobq.job(job_id)["history"][0]
+
+
+def test_who_waits_for_a_paused_queue_is_told(jobq):
+    jobq("pause", "mail")
+    job = jobq.add("-q", "mail", shell="true")
+    answer = jobq("wait", job, "--timeout", "0", code=124)
+    assert "queue mail is paused: its jobs wait for `jobq resume mail`" in answer.stderr
+
+
+def test_doctor_finds_nothing_of_the_original_in_a_copy_of_a_home(jobq, worker, eventually):
+    jobq.add(shell=HOLD)
+    eventually((jobq.directory / "started").exists)
+    shutil.copytree(jobq.home, jobq.directory / "copy")
+    (check,) = (
+        each
+        for each in jobq("--home", str(jobq.directory / "copy"), "doctor", "--json", code=5).json["checks"]
+        if each["name"] == "workers"
+    )
+    assert "still holds" in str(check)
+    assert "still runs" not in str(check)

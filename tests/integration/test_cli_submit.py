@@ -78,7 +78,7 @@ def test_the_options_of_add_are_the_fields_of_the_job(jobq):
         (["--timeout", "0"], "timeout: 0 must be more than 0"),
         (["--delay", "soon"], "--delay: 'soon' must be a duration"),
         (["--at", "25:00"], "--at: '25:00' is no time of day"),
-        (["--delay", "1", "--at", "03:00"], "delay: and run_at exclude one another"),
+        (["--delay", "1", "--at", "03:00"], "--at and --delay exclude one another"),
         (["--at", "noon"], "'2026-07-11 03:00'"),
         (["--retry-on", "9-3"], "retry_on: '9-3' must be an exit code"),
         (["--retry-on", "0"], "retry_on: '0' must be an exit code"),
@@ -177,3 +177,10 @@ def test_an_exit_code_given_as_text_counts(jobq):
     job = jobq("enqueue", json.dumps({"command": "exit 5", "no_retry_on": ["5"]})).id
     jobq.run_all()
     assert (jobq.job(job)["state"], jobq.job(job)["attempts"]) == ("dead", 1)
+
+
+def test_when_it_is_to_run_is_said_once_and_what_is_past_is_called_so(jobq):
+    refused = jobq("add", "--at", "05:00", "--delay", "5m", "--", "true", code=1)
+    assert refused.stderr.endswith("Error: --at and --delay exclude one another\n")
+    past = jobq("add", "--at", "2020-01-01T03:00:00Z", "--", "true")
+    assert past.stderr.endswith("runs at 2020-01-01 03:00:00 (that is past: at once)\n")

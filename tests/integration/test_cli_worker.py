@@ -106,6 +106,18 @@ def test_detach_returns_with_the_error_of_a_worker_that_cannot_start(jobq):
     assert list((jobq.home / "workers").glob("*.log")) == []
 
 
+def test_detach_says_something_where_the_worker_could_not(jobq):
+    """On a disk that is full its log has no room either."""
+    limit = ["prlimit", "--fsize=0", "--"]
+    command, environ = jobq.command("worker", "start", "--detach"), jobq.environ
+    jobq.add("--id", "waits", shell="true")
+    done = subprocess.run(
+        [*limit, *command], check=False, env=environ, cwd=jobq.directory, capture_output=True, text=True
+    )
+    assert done.returncode == 5
+    assert "the worker ended with exit code 5 and could not write why" in done.stderr
+
+
 def test_stop_grace_bounds_the_drain(jobq, start_worker, blocked):
     worker = start_worker("--stop-grace", "0.2")
     job_id = blocked.add()

@@ -247,3 +247,12 @@ def test_json_has_whole_seconds_where_they_are(seconds, expected, kind):
     number = seconds_of(timedelta(seconds=seconds))
     assert number == expected
     assert type(number) is kind
+
+
+@pytest.mark.parametrize("text", ["2027-03-28 02:30", "tomorrow 02:30"])
+def test_a_local_time_over_which_clocks_are_set_on_is_so_much_later(zone, text):
+    zone("CET-1CEST,M3.5.0,M10.5.0/3")
+    now = datetime(2027, 3, 27, 12, tzinfo=UTC)
+    assert parse_at("at", text, now) == datetime(2027, 3, 28, 1, 30, tzinfo=UTC)
+    assert parse_at("at", text.replace("02:30", "01:30"), now) == datetime(2027, 3, 28, 0, 30, tzinfo=UTC)
+    assert parse_at("at", text.replace("02:30", "03:30"), now) == datetime(2027, 3, 28, 1, 30, tzinfo=UTC)
