@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.integration.conftest import Cli
+from tests.integration.conftest import Cli, eventually
 
 from .injecting import Fault
 
@@ -24,12 +24,13 @@ class Mounts:
         self.prefix = ["nsenter", f"--mount=/proc/{self._keeper.pid}/ns/mnt", "--"]
         """The words before a command that is to be run in there; it keeps its pid."""
 
-    def run(self, script: str, *words: object, check: bool = True) -> None:
-        """Run a script of the shell in there, with words as $1, $2 and so on."""
+    def run(self, script: str, *words: object, check: bool = True) -> bool:
+        """Run a script of the shell in there, with words as $1, $2 and so on; whether it ended well."""
         done = subprocess.run(
             [*self.prefix, "sh", "-ec", script, "sh", *map(str, words)], check=False, capture_output=True, text=True
         )
         assert done.returncode == 0 or not check, done.stderr
+        return done.returncode == 0
 
     def seen(self, path: Path) -> Path:
         """A path in there, as it can be used out here."""
@@ -74,8 +75,8 @@ class CliOnDisk(Cli):
         self.mounts.run(f'mount -t {kind} -o {options} "$1" "$2" && chmod 700 "$2"', source, self.disk)
 
     def unmount(self) -> None:
-        """Take the disk away; nothing may use it."""
-        self.mounts.run('umount "$1"', self.disk)
+        """Take the disk away, once nothing uses it: what a killed worker has started may be about to end."""
+        eventually(lambda: self.mounts.run('umount "$1"', self.disk, check=False))
 
     @property
     def seen_home(self) -> Path:
