@@ -1,6 +1,7 @@
 """What attempts print, captured and bounded."""
 
 import errno
+import gc
 import os
 
 import pytest
@@ -326,6 +327,7 @@ def test_a_disk_that_is_gone_at_the_end_costs_nothing(home, capture, monkeypatch
     def gone(descriptor):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
+    gc.collect()
     before = len(os.listdir("/proc/self/fd"))
     written = capture()
     written.write(b"x" * (LIMIT + 1))
