@@ -7,6 +7,7 @@ import json
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability-figures.md"
 
@@ -22,10 +23,8 @@ Machines: {machines}.
 TABLE = """
 ## {file}
 
-{size} size, commit `{commit}`, {date}.
-
-| fault | what came of it |
-|---|---|
+| fault | what came of it | size, date, commit |
+|---|---|---|
 """
 
 
@@ -41,15 +40,13 @@ def main() -> None:
         by_file[Path(test.partition("::")[0]).name].append(figure)
     text = HEAD.format(machines="; ".join(sorted({figure["machine"] for figure in figures.values()})))
     for file, found in sorted(by_file.items()):
-        latest = max(found, key=lambda figure: figure["date"])
-        facts = {
-            "size": latest["size"].capitalize(),
-            "commit": (latest["commit"] or "unknown")[:10],
-            "date": latest["date"][:10],
-        }
-        text += TABLE.format(file=file, **facts)
-        text += "".join(f"| {figure['name']} | {figure['text'].replace('|', '/')} |\n" for figure in found)
+        text += TABLE.format(file=file) + "".join(map(_row, found))
     PAGE.write_text(text, encoding="utf-8")
+
+
+def _row(figure: dict[str, Any]) -> str:
+    commit = (figure["commit"] or "unknown")[:10]
+    return f"| {figure['name']} | {figure['text'].replace('|', '/')} | {figure['size']}, {figure['date'][:10]}, `{commit}` |\n"
 
 
 if __name__ == "__main__":

@@ -175,3 +175,12 @@ def test_every_page_of_the_index_is_linked_for_whoever_reads_plain_markdown():
         linked = {link.partition("#")[0] for link in LINK.findall(page(name))}
         for content in TOCTREE.findall(page(name)):
             assert {f"{line}.md" for line in content.splitlines() if line and not line.startswith(":")} <= linked
+
+
+def test_every_test_that_the_page_on_reliability_names_is_there():
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page("docs/reliability.md"))
+    assert len(named) > 15
+    for path, name in named:
+        assert re.search(rf"^\s*def {name}\(", page(path), re.MULTILINE), f"{path}::{name}"
+    files = set(re.findall(r"`(test_\w+\.py)`", page("docs/reliability.md")))
+    assert files <= {path.name for path in (ROOT / "tests" / "faults").iterdir()}
