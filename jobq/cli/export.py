@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @command("export", short_help="Write jobs as JSON Lines, with all their fields.")
 @selection
 @click.option("--file", "path", metavar="FILE", help="Write to FILE, which only you can read, and not to stdout (-).")
-@click.option("--redact", is_flag=True, help="Write *** in place of what looks like a secret.")
+@click.option("--redact", is_flag=True, help="Leave out what looks like a secret.")
 def export_command(state: Globals, selection: Selection, path: str | None, redact: bool) -> int:
     """Write jobs as JSON Lines: every job, or those selected, each with all its fields, as they are at one moment.
 
