@@ -1,5 +1,6 @@
 """Mounts that only a test's own processes see, and the command line in there."""
 
+import gc
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -76,6 +77,7 @@ class CliOnDisk(Cli):
 
     def unmount(self) -> None:
         """Take the disk away, once nothing uses it: what a killed worker has started may be about to end."""
+        gc.collect()  # what this process has mapped of it keeps it busy
         eventually(lambda: self.mounts.run('umount "$1"', self.disk, check=False))
 
     @property
