@@ -141,7 +141,7 @@ def test_mending_that_is_killed_can_be_done_again(repair, name, figure):
     mended = repair(damage)
     assert mended.whole.keys() == ALL - lost
     number = mended.number(STEPS)
-    for at in spread(number, rounds(short=3, full=15, long=EVERY)):
+    for at in spread(number, rounds(short=3, full=40, long=EVERY)):
         for action in (KILL, KILLED):
             fault = Fault(STEPS, at, action)
             assert mended.do(fault).code == -9, fault
@@ -155,7 +155,7 @@ def test_mending_that_is_refused_something_can_be_done_again(repair, name, figur
     refused = 0
     for error in ("ENOSPC", "EIO"):
         calls = ERRORS[error]
-        for at in spread(mended.number(calls), rounds(short=1, full=8, long=EVERY)):
+        for at in spread(mended.number(calls), rounds(short=1, full=20, long=EVERY)):
             for on in (False, True):
                 fault = Fault(calls, at, error, on=on)
                 answer = mended.do(fault)

@@ -97,7 +97,7 @@ def test_a_command_whose_calls_fail_has_done_it_or_says_that_it_could_not(sweep,
         points += number
         once_and_on = (False,) if error == "EINTR" else (False, True)  # for ever, a call would be repeated for ever
         faults = [Fault(calls, at, error, on=on) for at in range(1, number + 1) for on in once_and_on]
-        for fault in chance.sample(faults, min(len(faults), rounds(short=1, full=20, long=EVERY))):
+        for fault in chance.sample(faults, min(len(faults), rounds(short=1, full=EVERY, long=EVERY))):
             answer = swept.do(fault)
             if answer.code != 0:
                 refused += 1

@@ -110,7 +110,7 @@ def test_a_worker_whose_calls_fail(shop, on, figure):
     for error in chance.sample(errors, rounds(short=3 if on else len(errors), full=len(errors), long=len(errors))):
         calls = ERRORS[error]
         numbers = range(1, sum(call.name in calls for call in shop.calls) + 1)
-        most = rounds(short=1, full=8, long=EVERY)
+        most = rounds(short=1, full=8 if on else EVERY, long=EVERY)
         for at in chance.sample(numbers, min(len(numbers), most)):
             fault = Fault(calls, at, error, on=on)
             code, said = shop.work(fault)
