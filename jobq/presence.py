@@ -255,11 +255,10 @@ def _make_locked(path: Path) -> int:
         except OSError as error:
             raise unavailable(error, temporary) from None
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Who sweeps just now holds it for a moment; a new file is made only when that one is done with the name
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
             if _is_at(descriptor, temporary):
                 return descriptor
-        except BlockingIOError:  # it is just being swept away
-            temporary.unlink(missing_ok=True)
         except OSError as error:
             os.close(descriptor)
             raise unavailable(error, path) from None

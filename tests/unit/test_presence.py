@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 
@@ -377,6 +378,39 @@ def test_one_that_was_swept_away_before_it_had_its_lock_begins_again(directory, 
     directory.mkdir(mode=0o700)
     monkeypatch.setattr(fcntl, "flock", swept)
     join("w1")
+    assert seen(directory) == {"w1": True}
+    assert sorted(path.name for path in directory.iterdir()) == ["w1.jobs", "w1.json", "w1.lock"]
+
+
+def test_one_that_sweeps_takes_no_file_of_one_that_begins_again(directory, join, monkeypatch):
+    """It had found a file without its lock; what stood under the name when it unlinked was the next one."""
+    flock, unlink_all = fcntl.flock, presence._unlink_all
+    sweeping, swept = threading.Event(), threading.Event()
+    others = threading.Thread(target=presence._sweep, args=(directory,))
+
+    def found(descriptor, operation):
+        if threading.current_thread() is not others and not others.ident:
+            others.start()
+            assert sweeping.wait(10)
+        flock(descriptor, operation)
+
+    def unlink(directory, worker_id):
+        sweeping.set()
+        swept.wait(0.2)
+        unlink_all(directory, worker_id)
+
+    def published(path):
+        swept.set()
+        others.join()
+        publish(path)
+
+    publish = presence._publish
+    directory.mkdir(mode=0o700)
+    monkeypatch.setattr(fcntl, "flock", found)
+    monkeypatch.setattr(presence, "_unlink_all", unlink)
+    monkeypatch.setattr(presence, "_publish", published)
+    join("w1")
+    monkeypatch.undo()
     assert seen(directory) == {"w1": True}
     assert sorted(path.name for path in directory.iterdir()) == ["w1.jobs", "w1.json", "w1.lock"]
 
