@@ -6,9 +6,10 @@ cheap.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from jobq.backoff import Backoff
     from jobq.errors import (
         Conflict,
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     )
     from jobq.events import Event, EventKind
     from jobq.executor import Attempt, Executor, Kind, Outcome, Recovered, Running
+    from jobq.hooks import hookimpl
     from jobq.job import Job, State
-    from jobq.plugins import hookimpl
     from jobq.providers import Context, Option, Provider
     from jobq.queue import Queue
     from jobq.settings import Settings
@@ -48,8 +49,8 @@ _HOMES = {
     ),
     "jobq.events": ("Event", "EventKind"),
     "jobq.executor": ("Attempt", "Executor", "Kind", "Outcome", "Recovered", "Running"),
+    "jobq.hooks": ("hookimpl",),
     "jobq.job": ("Job", "State"),
-    "jobq.plugins": ("hookimpl",),
     "jobq.providers": ("Context", "Option", "Provider"),
     "jobq.queue": ("Queue",),
     "jobq.settings": ("Settings",),

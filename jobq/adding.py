@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
 
 from jobq.errors import DuplicateJob, InvalidInput
 from jobq.spec import new_job
 from jobq.store import NewJob
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
     from jobq.app import App
     from jobq.job import Job

@@ -8,27 +8,28 @@ from __future__ import annotations
 import os
 import sys
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 from jobq.clock import Clock, SystemClock
 from jobq.errors import InvalidInput, NotSupported, PluginError, StoreUnavailable
 from jobq.home import locate
-from jobq.notify import Notifications
 from jobq.options import KERNEL_OPTIONS
 from jobq.plugincache import PluginCache
 from jobq.plugins import Plugins
 from jobq.providers import Context
 from jobq.settings import Settings, config_reader
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime, timedelta
+    from typing import Any
 
     from jobq.annotating import Annotations
     from jobq.clock import Random
     from jobq.executor import Executor, Outcome
     from jobq.handlers import Handler
     from jobq.job import Job
+    from jobq.notify import Notifications
     from jobq.store import Store
     from jobq.wrapping import Wrapping
 
@@ -122,14 +123,16 @@ class App:
         kernel = self._kernel_settings
         blocked = [*kernel["plugins.block"], *(name[3:] for name in self._asked if name.startswith("no:"))]
         asked = [name for name in self._asked if not name.startswith("no:")]
-        cache = PluginCache(self.home.path) if self._home_exists else None
+        cache = PluginCache(self.home.directory) if self._home_exists else None
         return Plugins(cache=cache, blocked=blocked, asked=asked, warn=warn, afresh=afresh)
 
     @cached_property
     def settings(self) -> Settings:
         """The settings in force, those of plugins too."""
         options = (*KERNEL_OPTIONS, *self.plugins.options())
-        settings = Settings(options, self._read_config, environ=self._environ, flags=self._flags, home=self.home.path)
+        settings = Settings(
+            options, self._read_config, environ=self._environ, flags=self._flags, home=self.home.directory
+        )
         if settings.unknown:
             self.warn(f"{self.config_path}: no setting {', '.join(settings.unknown)}; `jobq config list` shows all")
         return settings
@@ -137,7 +140,7 @@ class App:
     @property
     def config_path(self) -> str:
         """Where config.toml is, or would be."""
-        return str(self.home.path / CONFIG_NAME)
+        return f"{self.home.directory}/{CONFIG_NAME}"
 
     @cached_property
     def handlers(self) -> Mapping[str, Handler]:
@@ -176,9 +179,14 @@ class App:
         return self._given_executor or self._made("executor", self.settings["executor"])
 
     @cached_property
-    def notifications(self) -> Notifications:
-        """Whoever wants to hear of events."""
-        return Notifications(self.plugins.notifiers(self.settings), self.settings, self.warn)
+    def notifications(self) -> Notifications | None:
+        """Whoever wants to hear of events; None where nobody does."""
+        notifiers = self.plugins.notifiers(self.settings)
+        if not notifiers:
+            return None
+        from jobq.notify import Notifications
+
+        return Notifications(notifiers, self.settings, self.warn)
 
     @cached_property
     def annotations(self) -> Annotations | None:
@@ -243,8 +251,8 @@ class App:
     def close(self) -> None:
         """Free everything that was made."""
         made = self.__dict__
-        if "notifications" in made:
-            self.notifications.close()
+        if made.get("notifications") is not None:
+            made["notifications"].close()
         self.close_executor()
         self._closed = True
         if "store" in made:
@@ -257,7 +265,7 @@ class App:
 
     def _context(self, handlers: Mapping[str, Handler], wrapping: Wrapping | None = None, url: str = "") -> Context:
         return Context(
-            home=self.home.path,
+            directory=self.home.directory,
             url=url,
             clock=self.clock,
             handlers=handlers,
@@ -279,4 +287,4 @@ class App:
     def _read_config(self) -> Callable[[], tuple[Mapping[str, Any], object]]:
         if not self._home_exists:
             return lambda: ({}, None)
-        return config_reader(self.home.path / CONFIG_NAME)
+        return config_reader(self.config_path)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from jobq.store import Wanted
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from jobq.attempts import Attempts
     from jobq.clock import Clock

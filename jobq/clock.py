@@ -7,15 +7,17 @@ import select
 import time
 from abc import ABC, abstractmethod
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
 
 from jobq.times import floor_ms
 
 LONGEST_POLL = 2_000_000.0
 """Seconds; poll(2) takes its milliseconds as a C int, which ends after 24.8 days."""
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import Protocol, Self
+else:
+    Protocol = object
 
 
 class Random(Protocol):

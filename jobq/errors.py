@@ -6,10 +6,11 @@ The exit codes are those of the command line (docs/reference/exit-codes.md).
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, ClassVar
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import ClassVar
 
 
 class JobqError(Exception):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
 
+from jobq.records import record
 from jobq.times import format_time
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
+    from typing import Any
 
     from jobq.job import Job
 
@@ -41,7 +42,7 @@ class EventKind(StrEnum):
     """A late outcome was refused; `job` is as it was claimed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Event:
     """One thing that happened.
 

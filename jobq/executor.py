@@ -7,14 +7,16 @@ An executor starts, stops and cleans up; it decides nothing about the job. What 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
 
+from jobq.records import record
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime, timedelta
     from pathlib import Path
+    from typing import Any
 
     from jobq.job import Job
     from jobq.members import WorkerInfo
@@ -33,7 +35,7 @@ class Kind(StrEnum):
     RELEASED = "released"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """How an attempt ended, whatever it was.
 
@@ -67,7 +69,7 @@ class Outcome:
     output_error: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """What an executor is given to run.
 
@@ -104,7 +106,7 @@ class Running(ABC):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Ahead:
     """How many jobs an executor would take ahead of free slots, and which.
 
@@ -117,7 +119,7 @@ class Ahead:
     takes: Callable[[Job], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Recovered:
     """Whether nothing of a dead worker runs any more on this host, and if not, why that cannot be said."""
 

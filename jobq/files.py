@@ -10,19 +10,21 @@ import contextlib
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING
 
 from jobq.errors import StoreUnavailable, UnsafeHome
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
+    from os import PathLike
+
+    StrPath = str | PathLike[str]
 
 _MOST_LINKS = 40
 """Symbolic links on one path; the system itself follows no more."""
 
 
-def private_directory(path: Path) -> None:
+def private_directory(path: StrPath) -> None:
     """Make the directory, or check the one that is there: real, ours, closed to everybody else.
 
     Raises:
@@ -35,7 +37,7 @@ def private_directory(path: Path) -> None:
         check_directory(path)
 
 
-def check_directory(path: Path) -> None:
+def check_directory(path: StrPath) -> None:
     """Check that a directory is real, ours and closed to everybody else.
 
     Raises:
@@ -58,17 +60,17 @@ def check_directory(path: Path) -> None:
         )
 
 
-def private_directories(path: Path) -> None:
+def private_directories(path: StrPath) -> None:
     """Make the directory as `private_directory`, and those missing above it; on return they survive loss of power.
 
     Raises:
         UnsafeHome, StoreUnavailable: as `private_directory`.
     """
     missing = []
-    for parent in path.parents:
-        if os.path.lexists(parent):
-            break
+    parent = os.path.dirname(os.path.abspath(path))
+    while not os.path.lexists(parent):
         missing.append(parent)
+        parent = os.path.dirname(parent)
     for parent in reversed(missing):
         with contextlib.suppress(FileExistsError):  # somebody else's by now, as those above it are
             _make_directory(parent)
@@ -77,7 +79,7 @@ def private_directories(path: Path) -> None:
     _sync_entry(path)
 
 
-def check_parents(path: Path) -> None:
+def check_parents(path: StrPath) -> None:
     """Nobody but this user and root can put another directory in the place of `path`.
 
     Directories that a group may change are allowed: where each user has a group of its own, that is everybody's umask.
@@ -111,7 +113,7 @@ def _unmapped() -> Iterable[int]:
     return ()
 
 
-def open_private(path: Path | str, flags: int, *, directory: int | None = None) -> int:
+def open_private(path: StrPath, flags: int, *, directory: int | None = None) -> int:
     """Open a file of ours; where `flags` create it, with mode 0600. The descriptor is close-on-exec.
 
     Raises:
@@ -140,7 +142,7 @@ def open_private(path: Path | str, flags: int, *, directory: int | None = None) 
     return descriptor
 
 
-def read_private(path: Path) -> bytes:
+def read_private(path: StrPath) -> bytes:
     """The content of a file of ours, whole.
 
     Raises:
@@ -157,7 +159,7 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def replace(path: Path, data: bytes, *, durable: bool) -> None:
+def replace(path: StrPath, data: bytes, *, durable: bool) -> None:
     """Replace the file as a whole by one that holds `data`; see `replacing`.
 
     Raises:
@@ -168,7 +170,7 @@ def replace(path: Path, data: bytes, *, durable: bool) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: Path, *, durable: bool) -> Iterator[int]:
+def replacing(path: StrPath, *, durable: bool) -> Iterator[int]:
     """A descriptor to write a file with that takes the place of `path` at the end, if there was no error.
 
     Whoever reads `path` sees the old content or the new. With `durable` it survives loss of power from then on: the
@@ -177,7 +179,8 @@ def replacing(path: Path, *, durable: bool) -> Iterator[int]:
     Raises:
         StoreUnavailable: the system refused; the old content stands.
     """
-    temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.new")
+    directory, name = os.path.split(os.fspath(path))
+    temporary = os.path.join(directory, f".{name}.{os.urandom(8).hex()}.new")
     try:
         descriptor = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
@@ -193,7 +196,7 @@ def replacing(path: Path, *, durable: bool) -> Iterator[int]:
                 os.unlink(temporary)
             raise
         if durable:
-            sync_directory(path.parent)
+            sync_directory(directory or os.curdir)
     except OSError as error:
         raise unavailable(error, path) from None
 
@@ -209,7 +212,7 @@ def sync(descriptor: int) -> None:
         os.fdatasync(descriptor)
 
 
-def sync_directory(path: Path) -> None:
+def sync_directory(path: StrPath) -> None:
     """Make what was created, renamed or removed in a directory survive loss of power."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -218,12 +221,12 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def unavailable(error: OSError, path: Path | str) -> StoreUnavailable:
+def unavailable(error: OSError, path: StrPath) -> StoreUnavailable:
     """The error of the system, told with the file it was about."""
     return StoreUnavailable(f"{path}: {error.strerror or error}")
 
 
-def _make_directory(path: Path) -> None:
+def _make_directory(path: StrPath) -> None:
     """Make a directory that is closed to others; a umask neither opens nor closes it."""
     try:
         os.mkdir(path, 0o700)
@@ -234,26 +237,27 @@ def _make_directory(path: Path) -> None:
         raise unavailable(error, path) from None
 
 
-def _sync_entry(path: Path) -> None:
+def _sync_entry(path: StrPath) -> None:
     """Make it survive loss of power that a directory is there."""
+    parent = os.path.dirname(os.fspath(path))
     try:
-        sync_directory(path.parent)
+        sync_directory(parent)
     except PermissionError:
         return  # one may make directories where one may not look
     except OSError as error:
-        raise unavailable(error, path.parent) from None
+        raise unavailable(error, parent) from None
 
 
-def _check_owner(path: Path | str, facts: os.stat_result) -> None:
+def _check_owner(path: StrPath, facts: os.stat_result) -> None:
     if facts.st_uid != os.geteuid():
         raise UnsafeHome(f"{path} belongs to user {facts.st_uid}, not to the one running this ({os.geteuid()})")
 
 
-def _passed(path: Path) -> Iterator[tuple[str, os.stat_result]]:
+def _passed(path: StrPath) -> Iterator[tuple[str, os.stat_result]]:
     """Every directory, and every symbolic link, on the way to `path`, as far as it is there."""
     place, links = os.sep, 0
     yield place, os.lstat(place)
-    steps = list(reversed(path.parent.parts[1:]))
+    steps = _steps(os.path.dirname(os.fspath(path)))
     while steps:
         step = steps.pop()
         if step == os.pardir:
@@ -276,4 +280,9 @@ def _passed(path: Path) -> Iterator[tuple[str, os.stat_result]]:
             raise UnsafeHome(f"{path} lies behind symbolic links in a circle")
         if os.path.isabs(target):
             place = os.sep
-        steps += [part for part in reversed(target.split(os.sep)) if part not in ("", os.curdir)]
+        steps += _steps(target)
+
+
+def _steps(path: str) -> list[str]:
+    """The names on a path that lead anywhere, the last one first."""
+    return [name for name in reversed(path.split(os.sep)) if name not in ("", os.curdir)]

@@ -7,24 +7,23 @@ them: never is a string of a job imported.
 
 from __future__ import annotations
 
-import importlib
-import operator
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
 
+from jobq.records import record
 from jobq.times import MAX_DURATION
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
     from datetime import datetime
+    from typing import Any, NoReturn
 
     from jobq.job import Job
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Handler:
     """An installed handler.
 
@@ -149,6 +148,9 @@ def load(target: str) -> Callable[[Job, HandlerContext], Any]:
         Exception: whatever importing it raises; TypeError where it is not callable.
     """
     module, _, attribute = target.partition(":")
+    import importlib
+    import operator
+
     handler = operator.attrgetter(attribute)(importlib.import_module(module))
     if not callable(handler):
         raise TypeError(f"{target} is not callable")

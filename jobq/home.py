@@ -11,13 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import sys
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+from jobq.codec import encode
 from jobq.errors import StoreError, UnsafeHome
 from jobq.files import (
     check_directory,
@@ -28,9 +25,14 @@ from jobq.files import (
     replace,
     unavailable,
 )
+from jobq.records import record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from jobq.files import StrPath
 
 LOCAL_NAME = ".jobq"
 _TOKEN = "token"  # noqa: S105 - the name of a file
@@ -40,12 +42,19 @@ _MARK = "workers"
 _OURS = frozenset({"config.toml", "queue", "queue.made", "output", _MARK, "cache", "trusted", _TOKEN, ".gitignore"})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Home:
     """A home directory and how it was found: `--home`, `JOBQ_HOME`, `found` or `default`."""
 
-    path: Path
+    directory: str
     source: str
+
+    @property
+    def path(self) -> Path:
+        """The directory, as a path."""
+        from pathlib import Path  # an enqueue does without it
+
+        return Path(self.directory)
 
     def exists(self) -> bool:
         """Whether it is there; checked before anything in it is read.
@@ -55,13 +64,13 @@ class Home:
             StoreUnavailable: it cannot be looked at.
         """
         try:
-            _check_kind(self.path)
-            check_directory(self.path)
+            _check_kind(self.directory)
+            check_directory(self.directory)
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise unavailable(error, self.path) from None
-        check_parents(self.path)
+            raise unavailable(error, self.directory) from None
+        check_parents(self.directory)
         return True
 
     def create(self) -> None:
@@ -72,9 +81,9 @@ class Home:
             StoreUnavailable: it cannot be made.
         """
         if not self.exists():
-            check_parents(self.path)
-            private_directories(self.path)
-            private_directory(self.path / _MARK)
+            check_parents(self.directory)
+            private_directories(self.directory)
+            private_directory(f"{self.directory}/{_MARK}")
 
 
 def locate(asked: str | None, environ: Mapping[str, str], directory: str) -> Home:
@@ -84,13 +93,13 @@ def locate(asked: str | None, environ: Mapping[str, str], directory: str) -> Hom
         UnsafeHome: the nearest `.jobq` is no directory, or not trusted.
     """
     if asked:
-        return Home(Path(os.path.abspath(asked)), "--home")
+        return Home(os.path.abspath(asked), "--home")
     if environ.get("JOBQ_HOME"):
-        return Home(Path(os.path.abspath(environ["JOBQ_HOME"])), "JOBQ_HOME")
-    found = _nearest(Path(directory), Path(environ.get("HOME") or os.sep))
+        return Home(os.path.abspath(environ["JOBQ_HOME"]), "JOBQ_HOME")
+    found = _nearest(directory, environ.get("HOME") or os.sep)
     if found is None:
         return Home(state_directory(environ), "default")
-    if found.is_symlink() or not found.is_dir():
+    if os.path.islink(found) or not os.path.isdir(found):
         raise UnsafeHome(f"{found} is not a real directory")
     if not is_trusted(found, environ):
         raise UnsafeHome(
@@ -100,16 +109,16 @@ def locate(asked: str | None, environ: Mapping[str, str], directory: str) -> Hom
     return Home(found, "found")
 
 
-def state_directory(environ: Mapping[str, str]) -> Path:
+def state_directory(environ: Mapping[str, str]) -> str:
     """The user's own home for jobq: `$XDG_STATE_HOME/jobq`, `~/.local/state/jobq`, or what macOS has for it."""
-    user = Path(environ.get("HOME") or os.path.expanduser("~"))
+    user = environ.get("HOME") or os.path.expanduser("~")
     if sys.platform == "darwin":
-        return user / "Library" / "Application Support" / "jobq"
+        return os.path.join(user, "Library", "Application Support", "jobq")
     state = environ.get("XDG_STATE_HOME", "")
-    return (Path(state) if os.path.isabs(state) else user / ".local" / "state") / "jobq"
+    return os.path.join(state if os.path.isabs(state) else os.path.join(user, ".local", "state"), "jobq")
 
 
-def trust(path: Path, environ: Mapping[str, str]) -> None:
+def trust(path: StrPath, environ: Mapping[str, str]) -> None:
     """Remember a local home as one whose jobs may run here, under a new token.
 
     Raises:
@@ -117,41 +126,45 @@ def trust(path: Path, environ: Mapping[str, str]) -> None:
         FileNotFoundError: it is not there.
         StoreUnavailable: the list or the token cannot be written.
     """
+    path = os.fspath(path)
     check_directory(path)
     check_parents(path)
     state = Home(state_directory(environ), "default")
     state.create()
-    with _locked(state.path):
+    with _locked(state.directory):
         known = _trusted(environ)
         if _mark(path, _token(path)) in known:
             return
         token = os.urandom(_TOKEN_BYTES).hex()  # a new one: whoever packed what stands here may know the old
-        replace(path / _TOKEN, token.encode(), durable=True)
+        replace(f"{path}/{_TOKEN}", token.encode(), durable=True)
         before = _mark(path, "")
         kept = [line for line in known if _without_token(line) != before]
-        replace(
-            state.path / "trusted", "".join(f"{line}\n" for line in (*kept, _mark(path, token))).encode(), durable=True
-        )
+        text = "".join(f"{line}\n" for line in (*kept, _mark(path, token)))
+        replace(f"{state.directory}/trusted", text.encode(), durable=True)
 
 
-def _nearest(directory: Path, user: Path) -> Path | None:
+def _nearest(directory: str, user: str) -> str | None:
     device = os.stat(directory).st_dev
-    for place in (directory, *directory.parents):
+    place, below = directory, ""
+    while place != below:
+        local = os.path.join(place, LOCAL_NAME)
         try:
             if os.stat(place).st_dev != device:
                 return None
-            facts = os.lstat(place / LOCAL_NAME)
+            facts = os.lstat(local)
         except OSError:
             facts = None
         if facts is not None and facts.st_uid == os.geteuid():  # somebody else's is not ours to be stopped by
-            return place / LOCAL_NAME
+            return local
         if place == user:
             return None
+        place, below = os.path.dirname(place), place
     return None
 
 
-def is_trusted(path: Path, environ: Mapping[str, str]) -> bool:
+def is_trusted(path: StrPath, environ: Mapping[str, str]) -> bool:
     """Whether `init` made or trusted this local home on this machine for this user."""
+    path = os.fspath(path)
     token = _token(path)
     return token != "" and _mark(path, token) in _trusted(environ)
 
@@ -162,13 +175,13 @@ def _trusted(environ: Mapping[str, str]) -> list[str]:
     if not home.exists():
         return []
     try:
-        return read_private(home.path / "trusted").decode("ascii", "replace").split("\n")[:-1]
+        return read_private(f"{home.directory}/trusted").decode("ascii", "replace").split("\n")[:-1]
     except FileNotFoundError:
         return []
 
 
 @contextlib.contextmanager
-def _locked(directory: Path) -> Iterator[None]:
+def _locked(directory: str) -> Iterator[None]:
     """One process at a time changes what is in the directory."""
     lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -178,22 +191,23 @@ def _locked(directory: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _token(path: Path) -> str:
+def _token(path: str) -> str:
     """The token of a local home; "" where there is none that could be one."""
     try:
-        token = read_private(path / _TOKEN).decode("ascii", "replace")
+        token = read_private(f"{path}/{_TOKEN}").decode("ascii", "replace")
     except (FileNotFoundError, StoreError):
         return ""
     return token if len(token) == 2 * _TOKEN_BYTES and set(token) <= set("0123456789abcdef") else ""
 
 
-def _mark(path: Path, token: str) -> str:
+def _mark(path: str, token: str) -> str:
     """The line that a trusted home is known by: this machine, its token, its place; ASCII whatever the path."""
     try:
-        machine = Path("/etc/machine-id").read_text(encoding="ascii", errors="replace")
+        with open("/etc/machine-id", encoding="ascii", errors="replace") as file:
+            machine = file.read()
     except OSError:
         machine = os.uname().nodename
-    return f"{'-'.join(machine.split())} {token} {json.dumps(str(path))}"
+    return f"{'-'.join(machine.split())} {token} {encode(path)}"
 
 
 def _without_token(line: str) -> str:
@@ -201,9 +215,9 @@ def _without_token(line: str) -> str:
     return f"{machine}  {rest.partition(' ')[2]}"
 
 
-def _check_kind(path: Path) -> None:
+def _check_kind(path: str) -> None:
     """A directory full of other things is nobody's home, and its mode no business of ours."""
-    if not path.is_dir() or path.is_symlink():
+    if not os.path.isdir(path) or os.path.islink(path):
         return  # told better by what it is
     # A file that is just being replaced, or was when the power went, tells nothing.
     names = [name for name in os.listdir(path) if not (name.startswith(".") and name.endswith(".new"))]

@@ -8,15 +8,16 @@ back. The defaults are part of the format and frozen.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
 
+from jobq.records import field, record
 from jobq.times import format_time, parse_time, seconds_of
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
 HISTORY_LIMIT = 20
 ERROR_LIMIT = 2048
@@ -47,7 +48,7 @@ ENDED = FINISHED | {State.DEAD}
 _STATES = {state.value: state for state in State}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Run:
     """One execution of a job, as its history keeps it.
 
@@ -114,7 +115,7 @@ class Run:
 _RUN_FIELDS = frozenset(Run.__slots__) - {"extra"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class Job:
     """One unit of work: a command or a handler with a payload. Times are aware UTC, durations timedeltas.
 
@@ -236,7 +237,7 @@ class Job:
         return job
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Change:
     """What a transition makes of a job: new values by field name, and a finished run for its history.
 

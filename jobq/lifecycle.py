@@ -7,16 +7,17 @@ only says how long to wait, or to give up. docs/reference/jobs.md has the table.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 from jobq.errors import WrongState
 from jobq.executor import Kind, Outcome
 from jobq.job import ERROR_LIMIT, FINISHED, WAITING, Change, Job, Run, State
 from jobq.times import ceil_ms
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime, timedelta
+    from typing import Any
 
     from jobq.store import Claim
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
+from jobq.records import record
 from jobq.times import format_time, parse_time
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
+    from typing import Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class RunningJob:
     """One job under way in a worker. `progress` is what the job last reported (done, total, note), or None."""
 
@@ -24,7 +25,7 @@ class RunningJob:
     progress: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class WorkerInfo:
     """What a worker tells of itself. Nothing of it is job state.
 

@@ -6,11 +6,11 @@ import contextlib
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from jobq.errors import described
+from jobq.records import record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -22,7 +22,7 @@ SLOW_SECONDS = 5.0
 CLOSE_SECONDS = 2.0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Notifier:
     """One plugin's `jobq_notify`, and the name to report it by."""
 

@@ -7,24 +7,24 @@ relied upon: its time stamp may be too coarse to tell a further change.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
-import zlib
 from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from jobq import __version__
+from jobq.codec import encode, loads
 from jobq.errors import StoreError
 from jobq.files import private_directory, read_private, replace
 from jobq.handlers import Handler
 from jobq.pluginscan import Plugin, Scan
 from jobq.providers import Option
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 _FORMAT = 2
 _SETTLED_SECONDS = 2.0
@@ -35,15 +35,15 @@ _REMEMBERED = tuple(name for name in Plugin.__slots__ if name != "fault")
 class PluginCache:
     """One remembered scan per interpreter and `sys.path`, in HOME/cache."""
 
-    def __init__(self, home: Path) -> None:
-        self._directory = home / "cache"
+    def __init__(self, home: str) -> None:
+        self._directory = f"{home}/cache"
         self._key = f"{__version__} {sys.version} {sys.executable} {sys.path!r}"
-        self._path = self._directory / f"plugins-{zlib.crc32(self._key.encode(errors='backslashreplace')):08x}.json"
+        self._path = f"{self._directory}/plugins-{crc32(self._key.encode(errors='backslashreplace')):08x}.json"
 
     def load(self) -> Scan | None:
         """The remembered scan, or None where there is none that still holds."""
         try:
-            record = json.loads(read_private(self._path))
+            record = loads(read_private(self._path))
             if record["format"] != _FORMAT or record["key"] != self._key or not _unchanged(record):
                 return None
             plugins = [_plugin(**plugin) for plugin in record["plugins"]]
@@ -73,7 +73,7 @@ class PluginCache:
         }
         try:
             private_directory(self._directory)
-            replace(self._path, json.dumps(record).encode(), durable=False)
+            replace(self._path, encode(record).encode(), durable=False)
         except (StoreError, TypeError, ValueError):  # a cache that cannot be kept, or written as JSON, is only slower
             return
 

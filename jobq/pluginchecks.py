@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
 
 from jobq import __version__
 from jobq.errors import InvalidInput, PluginError
@@ -12,8 +10,10 @@ from jobq.providers import Option, Provider
 from jobq.settings import parse
 from jobq.times import seconds_of
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Any
 
     from jobq.pluginscan import Plugin
 
@@ -82,6 +82,8 @@ def _check_command(record: object) -> None:
 
 
 def _check_provider(provider: Provider[Any]) -> None:
+    import re
+
     if not isinstance(provider.name, str) or not re.fullmatch(_NAME, provider.name):
         raise PluginError(f"{provider.name!r} is no name: lower-case letters, digits, - and _")
     if not isinstance(provider.summary, str):
@@ -92,6 +94,8 @@ def _check_provider(provider: Provider[Any]) -> None:
 
 def _check_option(option: Option) -> None:
     """Check everything that settings, their listing and the cache rely on; what is odd would break them for all."""
+    import re
+
     if not isinstance(option.name, str) or not _texts(option.aliases) or not _texts(option.choices):
         raise PluginError(
             f"its setting {option.name!r} needs a text as name, and tuples of texts as aliases and choices"

@@ -6,19 +6,18 @@ A module that ends the process (`os._exit`, a crash in C) or holds the interpret
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
-import threading
 import warnings
 import zlib
 from contextlib import contextmanager, redirect_stdout
-from typing import TYPE_CHECKING, Any
 
 from jobq.errors import PluginError, described
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
     from jobq.pluginscan import Plugin
 
@@ -46,6 +45,8 @@ def import_plugin(plugin: Plugin) -> Any:
 
 
 def _import_file(path: str) -> Any:
+    import importlib.util
+
     # A name of its own, so that a file called json.py does not become everybody's json.
     name = f"jobq_file_{zlib.crc32(os.path.abspath(path).encode()):08x}"
     spec = importlib.util.spec_from_file_location(name, os.path.abspath(path))
@@ -64,6 +65,8 @@ def _import_file(path: str) -> Any:
 @contextmanager
 def watched(plugin: Plugin, tell: Callable[[str], None]) -> Iterator[None]:
     """Within it the plugin is imported and asked what it offers; where that takes over 2 s, `tell` hears which one it is."""
+    import threading
+
     timer = threading.Timer(SLOW_SECONDS, tell, [f"still loading plugin {plugin.title}…"])
     timer.name, timer.daemon = _WATCH, True
     try:
@@ -109,7 +112,9 @@ def told(error: BaseException) -> str:
 
 def _put_aside() -> int | None:
     """Let descriptor 1 be stderr; a copy of what it was. None where it is left alone."""
-    if sum(thread.name != _WATCH for thread in threading.enumerate()) > 1 or not _flush():
+    threading = sys.modules.get("threading")  # who has not imported it has no other thread
+    threads = () if threading is None else threading.enumerate()
+    if sum(thread.name != _WATCH for thread in threads) > 1 or not _flush():
         return None
     try:
         saved = os.dup(1)

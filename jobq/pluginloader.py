@@ -5,22 +5,34 @@ from __future__ import annotations
 import inspect
 import sys
 import time
-from typing import TYPE_CHECKING, Any
 
 import pluggy
 
 from jobq.errors import PluginError
+from jobq.hooks import MARK
 from jobq.pluginchecks import check_record, unknown_hooks
 from jobq.pluginimport import aside, import_plugin
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from jobq.pluginscan import Plugin
 
-hookimpl = pluggy.HookimplMarker("jobq")
-
 _OFFERS = {"stores": "store", "executors": "executor", "backoffs": "backoff", "wrappers": "wrapper"}
+
+
+class _Manager(pluggy.PluginManager):
+    """pluggy's, which also knows the mark of `jobq.hooks`."""
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        """Let pluggy's own marker mark what bears ours."""
+        function = getattr(plugin, name)
+        options = getattr(function, MARK, None)
+        if isinstance(options, dict):
+            pluggy.HookimplMarker("jobq")(**options)(getattr(function, "__func__", function))
+        return super().parse_hookimpl_opts(plugin, name)
 
 
 class Loader:
@@ -29,7 +41,7 @@ class Loader:
     def __init__(self) -> None:
         from jobq import hookspecs
 
-        self._manager = pluggy.PluginManager("jobq")
+        self._manager = _Manager("jobq")
         self._manager.add_hookspecs(hookspecs)
         self._loaded: dict[int, Any] = {}
 

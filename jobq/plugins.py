@@ -7,32 +7,34 @@ fails. What a scan found is remembered in the home (`jobq.plugincache`), so that
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
 
 from jobq.errors import JobqError, PluginError, described, traceback_of
-from jobq.notify import Notifier
+from jobq.hooks import implementation
 from jobq.pluginchecks import refuse_clashes
-from jobq.pluginimport import told, watched
-from jobq.pluginloader import Loader, hookimpl
+from jobq.pluginimport import aside, import_plugin, told, watched
 from jobq.pluginscan import Plugin, Scan, is_file, plugin_of_file, scan_installed
 from jobq.providers import Provider
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
+    from typing import Any
 
     import click
 
     from jobq.annotating import Annotator
+    from jobq.notify import Notifier
     from jobq.plugincache import PluginCache
+    from jobq.pluginloader import Loader
     from jobq.providers import Context, Option
     from jobq.settings import Settings
     from jobq.wrapping import AttemptWrapper
 
-__all__ = ["Plugins", "hookimpl"]
+_QUICK_MS = 500.0
+"""A plugin whose import took less than this when it was looked at is not watched when it is only used."""
 
 
 class Plugins:
@@ -60,13 +62,12 @@ class Plugins:
         warn: Callable[[str], None] = lambda message: None,
         afresh: bool = False,
     ) -> None:
-        self._loader = Loader()
         self._warn = warn
         known = cache.load() if cache is not None else None
         scan = known or scan_installed()
-        names = Counter(handler.name for handler in scan.handlers)
-        self.handlers = {handler.name: handler for handler in scan.handlers if names[handler.name] == 1}
-        self.ambiguous = tuple(handler for handler in scan.handlers if names[handler.name] > 1)
+        names = [handler.name for handler in scan.handlers]
+        self.handlers = {handler.name: handler for handler in scan.handlers if names.count(handler.name) == 1}
+        self.ambiguous = tuple(handler for handler in scan.handlers if handler.name not in self.handlers)
         self.all: list[Plugin] = list(scan.plugins)
         self._asked = tuple(dict.fromkeys(asked))
         self.all += [plugin_of_file(path) for path in self._asked if is_file(path)]
@@ -128,13 +129,13 @@ class Plugins:
         what = f"the {kind} {name!r} of plugin {plugin.title}"
         try:
             with self._watching(plugin):
-                providers = self._loader.handed(plugin, f"jobq_{kind}s")
+                providers = self._offered_by(plugin, f"jobq_{kind}s")
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             raise PluginError(f"{what} cannot be used: {told(error)}") from error
         for provider in providers:
-            if provider.name == name:
+            if isinstance(provider, Provider) and provider.name == name:
                 return Provider(name=name, summary=provider.summary, make=_guarded(provider.make, what, kind))
         raise PluginError(f"plugin {plugin.title} no longer offers the {kind} {name!r}")
 
@@ -165,10 +166,12 @@ class Plugins:
 
     def notifiers(self, settings: Settings) -> list[Notifier]:
         """Every plugin that wants to hear of events; one that some setting must activate, only if one does."""
-        return [
-            Notifier(f"notifier {plugin.title}", call)
-            for plugin, call in self._active("jobq_notify", settings, "event", "settings")
-        ]
+        active = list(self._active("jobq_notify", settings, "event", "settings"))
+        if not active:
+            return []
+        from jobq.notify import Notifier
+
+        return [Notifier(f"notifier {plugin.title}", call) for plugin, call in active]
 
     def annotators(self, settings: Settings) -> list[Annotator]:
         """Every plugin that adds to the `meta` of new jobs; with what activates it, as `notifiers`."""
@@ -222,7 +225,28 @@ class Plugins:
             self._warn(f"plugin {plugin.title}: {plugin.error}")
 
     def _watching(self, plugin: Plugin) -> AbstractContextManager[None]:
-        return nullcontext() if self._loader.has_loaded(plugin) else watched(plugin, self._warn)
+        known = plugin.import_ms < _QUICK_MS if self._only_remembered else self._loader.has_loaded(plugin)
+        return nullcontext() if known else watched(plugin, self._warn)
+
+    @cached_property
+    def _loader(self) -> Loader:
+        from jobq.pluginloader import Loader
+
+        return Loader()
+
+    @property
+    def _only_remembered(self) -> bool:
+        """Whether no plugin was looked at in this process: each is what it was when it was."""
+        return "_loader" not in self.__dict__
+
+    def _offered_by(self, plugin: Plugin, hook: str) -> list[Any]:
+        """What a plugin hands over through a hook; a remembered one is asked without pluggy, which found it sound."""
+        if self._only_remembered and plugin.distribution:
+            with aside():
+                function = implementation(import_plugin(plugin), hook)
+                if function is not None:
+                    return list(function())
+        return self._loader.handed(plugin, hook)
 
     def _is_asked_for(self, plugin: Plugin) -> bool:
         return not plugin.distribution or plugin.name in self._asked
@@ -254,6 +278,8 @@ def _guarded(make: Callable[..., Any], what: str, kind: str) -> Callable[..., An
             raise
         except BaseException as error:
             raise PluginError(f"{what} cannot be made: {described(error)}") from error
+        from importlib import import_module
+
         interface = getattr(import_module(f"jobq.{kind}"), kind.capitalize())
         if not isinstance(thing, interface):
             raise PluginError(f"{what} cannot be used: its make gave {thing!r}, which is no {interface.__name__}")

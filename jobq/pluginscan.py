@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from jobq.errors import described
 from jobq.handlers import Handler
+from jobq.records import field, record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from importlib.metadata import Distribution, EntryPoint
@@ -21,7 +20,7 @@ HANDLER_GROUP = "jobq.handlers"
 _POINTS = "entry_points.txt"
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Plugin:
     """One plugin that is there, and what is known of it.
 
@@ -64,7 +63,7 @@ class Plugin:
         return f"{self.name} ({source})"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Scan:
     """What is installed: the plugins and the handlers, sorted by name and distribution."""
 
@@ -113,6 +112,7 @@ def plugin_of_file(path: str) -> Plugin:
 
 def _distributions() -> Iterator[Distribution]:
     """Each once: of two that have one name the first on `sys.path`, as it is what would be imported."""
+    import re
     from importlib.metadata import distributions
 
     seen = set()

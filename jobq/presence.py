@@ -1,4 +1,4 @@
-"""A worker's files in HOME/workers: who is alive, and how what a dead worker left behind is ended.
+"""A worker's files in HOME/workers: who is alive.
 
     ID.lock    locked for the worker's whole life, close-on-exec: free means that the worker is gone
     ID.jobs    locked once, inherited by everything the worker starts: held after its death, something of it lives
@@ -14,27 +14,21 @@ copied along with a home, the original's worker is nobody's to recover.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
-import json
 import os
-import time
 import weakref
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-from jobq import processes
+from jobq.codec import encode, loads
 from jobq.errors import StoreError, StoreUnavailable
-from jobq.executor import Recovered
 from jobq.files import open_private, private_directory, replace, unavailable
 from jobq.members import Presence, WorkerInfo
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-ORPHAN_WAIT = 2.0
-"""Seconds that recovery waits for a held jobs lock after everything it could find was killed."""
+    from jobq.files import StrPath
 
 _UNPUBLISHED = ".new"
 
@@ -49,7 +43,7 @@ class FilePresence(Presence):
         StoreError: the files cannot be made; nothing is left of them.
     """
 
-    def __init__(self, directory: Path, info: WorkerInfo) -> None:
+    def __init__(self, directory: StrPath, info: WorkerInfo) -> None:
         self.id, self.host = info.id, info.host
         self._directory = directory
         self._lock_fd = -1
@@ -60,7 +54,7 @@ class FilePresence(Presence):
         """Make the files, and let them take the place of what there was."""
         private_directory(self._directory)
         _sweep(self._directory)
-        lock, jobs = (self._directory / f"{self.id}.{kind}" for kind in ("lock", "jobs"))
+        lock, jobs = (f"{self._directory}/{self.id}.{kind}" for kind in ("lock", "jobs"))
         made: list[int] = []
         try:
             # The lock is the last to be seen: where something fails before, the worker is as visible as it was
@@ -92,7 +86,7 @@ class FilePresence(Presence):
 
     def _write(self, info: WorkerInfo, lock: list[int], *, durable: bool) -> None:
         record = info.record() | {"lock": lock}
-        replace(self._directory / f"{self.id}.json", json.dumps(record).encode(), durable=durable)
+        replace(f"{self._directory}/{self.id}.json", encode(record).encode(), durable=durable)
 
     def renew(self, info: WorkerInfo) -> bool:
         """Make the files anew if somebody removed them.
@@ -100,7 +94,7 @@ class FilePresence(Presence):
         What runs already holds the jobs lock that was removed. It still carries the worker's name; only what has
         cleared its environment could not be found any more, should the worker be killed.
         """
-        if self._lock_fd < 0 or _is_at(self._lock_fd, self._directory / f"{self.id}.lock"):
+        if self._lock_fd < 0 or _is_at(self._lock_fd, f"{self._directory}/{self.id}.lock"):
             return False
         self._join(info)
         return True
@@ -138,7 +132,7 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def members(directory: Path) -> Iterator[tuple[WorkerInfo, bool]]:
+def members(directory: StrPath) -> Iterator[tuple[WorkerInfo, bool]]:
     """Every worker that has files here, and whether it is alive; none that is still joining or leaving just now.
 
     Raises:
@@ -156,22 +150,22 @@ def members(directory: Path) -> Iterator[tuple[WorkerInfo, bool]]:
             continue
         alive = is_alive(directory, worker_id)
         info = _read_info(directory, worker_id)
-        if info is None and (alive or not os.path.lexists(directory / name)):
+        if info is None and (alive or not os.path.lexists(f"{directory}/{name}")):
             continue
         yield info or unknown_worker(worker_id), alive
 
 
-def is_alive(directory: Path, worker_id: str) -> bool:
+def is_alive(directory: StrPath, worker_id: str) -> bool:
     """Whether the worker's lock is held."""
-    return _held(directory / f"{worker_id}.lock")
+    return is_held(f"{directory}/{worker_id}.lock")
 
 
-def left_running(directory: Path, worker_id: str) -> bool:
+def left_running(directory: StrPath, worker_id: str) -> bool:
     """Whether something that the worker started holds its jobs lock; of a living worker, it does so itself."""
-    return _held(directory / f"{worker_id}.jobs")
+    return is_held(f"{directory}/{worker_id}.jobs")
 
 
-def forget(directory: Path, worker_id: str) -> None:
+def forget(directory: StrPath, worker_id: str) -> None:
     """Remove the files of a worker that is gone and recovered.
 
     Raises:
@@ -180,44 +174,10 @@ def forget(directory: Path, worker_id: str) -> None:
     _unlink_all(directory, worker_id)
 
 
-def recover(directory: Path, worker: WorkerInfo) -> Recovered:
-    """End whatever a dead worker left running on this host.
-
-    Every process of this user that carries the worker's name in its environment is killed, whether or not the jobs
-    lock is held, and then every one that holds that lock; if it is held even so, it is waited for up to `ORPHAN_WAIT`
-    seconds. Worker ids are never reused, so a second or late recovery hits only what that worker left.
-    """
-    lock = directory / f"{worker.id}.jobs"
-    if worker.boot_id != processes.boot_id():
-        # No lock outlives its boot: one that is held is held on another machine that shares the disk. Else its files in
-        # this very home say that it ran here, whatever this machine is called now.
-        here = not _held(lock) and (lock.exists() or worker.host == processes.host())
-        return Recovered(clean=True) if here else _elsewhere(worker)
-    if not processes.visible():
-        if _held(lock):
-            return Recovered(
-                clean=False, why="processes of its jobs still run, and cannot be looked for on this system"
-            )
-        return Recovered(clean=True)
-    marker = f"{WORKER_VARIABLE}={worker.id}".encode()
-    left = processes.kill_all(lambda: processes.carriers(marker), seconds=ORPHAN_WAIT)
-    if not left and _held(lock):
-        left = processes.kill_all(lambda: processes.holders(lock), seconds=ORPHAN_WAIT)
-    if left:
-        pids = ", ".join(str(orphan.pid) for orphan in left)
-        return Recovered(clean=False, why=f"processes of its jobs cannot be ended (pid {pids})")
-    end = time.monotonic() + ORPHAN_WAIT
-    while _held(lock):
-        if time.monotonic() > end:
-            return Recovered(
-                clean=False, why="a process of its jobs still runs and cannot be found (it holds the jobs lock)"
-            )
-        time.sleep(0.01)
-    return Recovered(clean=True)
-
-
 def unknown_worker(worker_id: str) -> WorkerInfo:
     """What is told of a worker of this machine whose own words are gone."""
+    from jobq import processes
+
     return WorkerInfo(
         id=worker_id,
         name=worker_id[:8],
@@ -230,11 +190,7 @@ def unknown_worker(worker_id: str) -> WorkerInfo:
     )
 
 
-def _elsewhere(worker: WorkerInfo) -> Recovered:
-    return Recovered(clean=False, why=f"it ran on {worker.host}, and only a process there can look")
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
+def _is_at(descriptor: int, path: StrPath) -> bool:
     """Whether the open file is the one that stands there."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
@@ -242,11 +198,12 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _unpublished(path: Path) -> Path:
-    return path.with_name(f".{path.name}{_UNPUBLISHED}")
+def _unpublished(path: str) -> str:
+    directory, name = os.path.split(path)
+    return f"{directory}/.{name}{_UNPUBLISHED}"
 
 
-def _make_locked(path: Path) -> int:
+def _make_locked(path: str) -> int:
     """A file that is locked, to be published at `path`."""
     temporary = _unpublished(path)
     while True:
@@ -265,10 +222,12 @@ def _make_locked(path: Path) -> int:
         os.close(descriptor)
 
 
-def _sweep(directory: Path) -> None:
+def _sweep(directory: StrPath) -> None:
     """Remove what is left of workers that were killed while they joined, before anybody could see them."""
-    for temporary in directory.glob(f".*.lock{_UNPUBLISHED}"):
-        worker_id = temporary.name[1:].removesuffix(f".lock{_UNPUBLISHED}")
+    for name in _hidden(directory):
+        if not name.endswith(f".lock{_UNPUBLISHED}"):
+            continue
+        temporary, worker_id = f"{directory}/{name}", name[1:].removesuffix(f".lock{_UNPUBLISHED}")
         try:
             descriptor = open_private(temporary, os.O_RDWR)
         except (FileNotFoundError, StoreError):
@@ -276,7 +235,7 @@ def _sweep(directory: Path) -> None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # One that had been seen, and made its files anew, is lost like any other, and what it started may live
-            seen = any(os.path.lexists(directory / f"{worker_id}.{kind}") for kind in ("lock", "runs"))
+            seen = any(os.path.lexists(f"{directory}/{worker_id}.{kind}") for kind in ("lock", "runs"))
             if not (seen or left_running(directory, worker_id)) and _is_at(descriptor, temporary):
                 _unlink_all(directory, worker_id)
         except (OSError, StoreError):
@@ -285,14 +244,15 @@ def _sweep(directory: Path) -> None:
             os.close(descriptor)
 
 
-def _publish(path: Path) -> None:
+def _publish(path: str) -> None:
     try:
         os.rename(_unpublished(path), path)
     except OSError as error:
         raise unavailable(error, path) from None
 
 
-def _held(path: Path) -> bool:
+def is_held(path: StrPath) -> bool:
+    """Whether somebody holds a lock on the file that keeps others from it."""
     try:
         descriptor = open_private(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -306,19 +266,19 @@ def _held(path: Path) -> bool:
     return False
 
 
-def _read_info(directory: Path, worker_id: str) -> WorkerInfo | None:
+def _read_info(directory: StrPath, worker_id: str) -> WorkerInfo | None:
     """What a worker told of itself; in a copy of its home it never ran, on this boot or any other."""
     try:
-        descriptor = open_private(directory / f"{worker_id}.json", os.O_RDONLY)
+        descriptor = open_private(f"{directory}/{worker_id}.json", os.O_RDONLY)
     except FileNotFoundError:
         return None
     with open(descriptor, "rb") as file:
         try:
-            record = json.loads(file.read())
+            record = loads(file.read())
             info = WorkerInfo.from_record(record)
-            if record["lock"] == _identity(os.lstat(directory / f"{worker_id}.lock")):
+            if record["lock"] == _identity(os.lstat(f"{directory}/{worker_id}.lock")):
                 return info
-            return dataclasses.replace(info, boot_id="")
+            return WorkerInfo.from_record(record | {"boot_id": ""})
         except (ValueError, KeyError, TypeError, FileNotFoundError):
             return None
 
@@ -327,12 +287,25 @@ def _identity(facts: os.stat_result) -> list[int]:
     return [facts.st_dev, facts.st_ino]
 
 
-def _unlink_all(directory: Path, worker_id: str) -> None:
+def _unlink_all(directory: StrPath, worker_id: str) -> None:
     try:
-        unpublished = sorted(directory.glob(f".{worker_id}.*{_UNPUBLISHED}"))
-        files = [directory / f"{worker_id}.{kind}" for kind in ("json", "jobs", "runs", "lock")]
+        unpublished = [
+            f"{directory}/{name}"
+            for name in _hidden(directory)
+            if name.startswith(f".{worker_id}.") and name.endswith(_UNPUBLISHED)
+        ]
+        files = [f"{directory}/{worker_id}.{kind}" for kind in ("json", "jobs", "runs", "lock")]
         # The locks last, here as in the order of the names: without them the rest is not found again
         for path in (*files[:-1], *unpublished, files[-1]):
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
     except OSError as error:
         raise unavailable(error, directory) from None
+
+
+def _hidden(directory: StrPath) -> list[str]:
+    """The names in a directory that begin with a dot, sorted; none where it is not there."""
+    try:
+        return sorted(name for name in os.listdir(directory) if name.startswith("."))
+    except FileNotFoundError:
+        return []

@@ -13,9 +13,10 @@ import select
 import signal
 import sys
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from jobq.records import record
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -31,7 +32,7 @@ _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
 _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Process:
     """One process. `start_time` is in clock ticks since boot; `dead` means a zombie or less.
 

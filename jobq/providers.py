@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from jobq.records import record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+    from typing import Any, Generic, TypeVar
 
     from jobq.clock import Clock
     from jobq.handlers import Handler
     from jobq.settings import Settings
     from jobq.wrapping import Wrapping
 
-T = TypeVar("T")
+    T = TypeVar("T")
+else:
+    T = None
+
+    class Generic:
+        """At run time a provider of one thing is one like any other."""
+
+        def __class_getitem__(cls, thing: object) -> type:
+            del thing
+            return cls
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Context:
     """What a provider is made in.
 
     Attributes:
-        home: the home directory; it exists, is private, and may be written to.
+        directory: the home directory; it exists, is private, and may be written to.
         url: for a store: what stands behind the scheme in its URL ("" where nothing does).
         clock: the clock to use.
         handlers: the installed handlers by name; fixed for the life of the process.
@@ -31,7 +41,7 @@ class Context:
         wrapping: what an executor does around each attempt; None for whom that does not concern.
     """
 
-    home: Path
+    directory: str
     url: str
     clock: Clock
     handlers: Mapping[str, Handler]
@@ -39,8 +49,15 @@ class Context:
     asked: tuple[str, ...] = ()
     wrapping: Wrapping | None = None
 
+    @property
+    def home(self) -> Path:
+        """The home directory, as a path."""
+        from pathlib import Path  # an enqueue does without it
 
-@dataclass(frozen=True, kw_only=True)
+        return Path(self.directory)
+
+
+@record(frozen=True, kw_only=True)
 class Provider(Generic[T]):
     """One thing that a plugin can make.
 
@@ -56,7 +73,7 @@ class Provider(Generic[T]):
     make: Callable[[Settings, Context], T]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Option:
     """One setting.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
 from jobq import adding
 from jobq.clock import Wake
@@ -13,11 +12,12 @@ from jobq.spec import checked_queue
 from jobq.store import Query
 from jobq.times import to_duration
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import timedelta
     from types import TracebackType
-    from typing import Self
+    from typing import Any, Self
 
     from jobq.app import App
     from jobq.members import WorkerInfo

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
 
 from jobq.errors import InvalidInput, StoreError, UnknownKey
 from jobq.files import read_private
 from jobq.times import duration_of, format_duration, parse_duration, seconds_of
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
+    from typing import Any
 
+    from jobq.files import StrPath
     from jobq.providers import Option
 
 _SIZES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "mib": 1 << 20}
@@ -49,9 +51,9 @@ class Settings:
         *,
         environ: Mapping[str, str],
         flags: Mapping[str, str] | None = None,
-        home: Path | None = None,
+        home: StrPath | None = None,
     ) -> None:
-        self.home = home
+        self._home = home
         self.options = {option.name: option for option in options}
         self._names = {alias: o.name for o in self.options.values() for alias in (o.name, *o.aliases)}
         self._read = read
@@ -71,6 +73,13 @@ class Settings:
         self.handlers: Mapping[str, str] = _handlers_table(content)
         self.unknown: tuple[str, ...] = ()
         self._values = self._from_file(content)
+
+    @property
+    def home(self) -> Path | None:
+        """The home directory, as a path; None where there is none."""
+        from pathlib import Path  # an enqueue does without it
+
+        return None if self._home is None else Path(self._home)
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]
@@ -160,7 +169,7 @@ def shown(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def config_reader(path: Path) -> Callable[[], tuple[Mapping[str, Any], object]]:
+def config_reader(path: StrPath) -> Callable[[], tuple[Mapping[str, Any], object]]:
     """Reads a config.toml for `Settings`: its content and what tells one version of it from another.
 
     What it answers with raises InvalidInput where the file cannot be read or is no TOML.

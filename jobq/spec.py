@@ -5,28 +5,31 @@ This is the one edge where job fields are checked; inside, nothing checks them a
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
 
+from jobq.codec import encode
 from jobq.errors import HIDDEN, InvalidInput
 from jobq.job import Job, new_id
 from jobq.store import NewJob
 from jobq.strictjson import check_json, is_encodable
 from jobq.times import ceil_ms, parse_instant, to_duration
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+    from typing import Any
 
     from jobq.settings import Settings
 
-# Compiled when first used: most commands need none of them, or one.
-ID = r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}"
-QUEUE = r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,63}"
-NAME = r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,127}"
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_ID_LETTERS, _NAME_LETTERS = f"{_LETTERS}._:@-", f"{_LETTERS}_.:@-"
 META_LIMIT = 4096
+
+
+def is_handler_name(text: str) -> bool:
+    """Whether a handler may be called this: letters, digits and `_.:@-`, no more than 128, the first a letter, digit or _."""
+    return 0 < len(text) <= 128 and text[0] in f"{_LETTERS}_" and not text.strip(_NAME_LETTERS)
 
 
 def checked_queue(name: object) -> str:
@@ -122,7 +125,7 @@ def _check_handler_job(values: Mapping[str, Any], handlers: Collection[str] | No
         near = _meant(name, handlers)
         raise InvalidInput("handler", name, f"is not installed here{near}; `jobq handlers` lists what is")
     if "payload" in values:
-        size = len(json.dumps(values["payload"], separators=(",", ":")))
+        size = len(encode(values["payload"]))
         if size > limit:
             raise InvalidInput("payload", "…", f"has {size} bytes; the limit is {limit} (payload-limit)")
 
@@ -155,13 +158,23 @@ def _exactly_one(spec: Mapping[Any, Any]) -> None:
         raise InvalidInput("", HIDDEN, f"a job has a command or a handler, not {what}")
 
 
-def _matching(pattern: str, rule: str) -> Callable[[str, object], str]:
-    def check(field: str, value: object) -> str:
-        if not isinstance(value, str) or not re.fullmatch(pattern, value):
-            raise InvalidInput(field, value, rule)
-        return value
+def _id(field: str, value: object, most: int = 128) -> str:
+    if not isinstance(value, str) or not (
+        0 < len(value) <= most and value[0] in _LETTERS and not value.strip(_ID_LETTERS)
+    ):
+        rule = f"must be letters, digits and ._:@-, begin with a letter or digit, and be at most {most} long"
+        raise InvalidInput(field, value, rule)
+    return value
 
-    return check
+
+def _queue(field: str, value: object) -> str:
+    return _id(field, value, 64)
+
+
+def _name(field: str, value: object) -> str:
+    if not isinstance(value, str) or not is_handler_name(value):
+        raise InvalidInput(field, value, "must be letters, digits and _.:@-, at most 128")
+    return value
 
 
 def _text(field: str, value: object) -> str:
@@ -226,15 +239,14 @@ def _env(field: str, value: object) -> dict[str, str]:
 def _tags(field: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)):
         raise InvalidInput(field, value, "must be a list of texts")
-    check = _matching(NAME, "must be letters, digits and _.:@-, at most 128")
-    return tuple(dict.fromkeys(check(field, tag) for tag in value))
+    return tuple(dict.fromkeys(_name(field, tag) for tag in value))
 
 
 def _meta(field: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidInput(field, value, "must be an object")
     check_json(field, value)
-    if len(json.dumps(value, separators=(",", ":"))) > META_LIMIT:
+    if len(encode(value)) > META_LIMIT:
         raise InvalidInput(field, "…", f"is larger than {META_LIMIT} bytes")
     return value
 
@@ -270,19 +282,19 @@ def _is_exception(condition: int | str) -> bool:
 def _is_condition(condition: int | str) -> bool:
     if isinstance(condition, int):
         return 1 <= condition <= 255
+    import re
+
     if codes := re.fullmatch(r"([0-9]{1,3})(?:-([0-9]{1,3}))?", condition):
         return 1 <= int(codes[1]) <= int(codes[2] or codes[1]) <= 255
     return re.fullmatch(r"[A-Za-z_]\w*", condition) is not None
 
 
 _FIELDS: dict[str, Callable[[str, Any], Any]] = {
-    "id": _matching(ID, "must be letters, digits and ._:@-, begin with a letter or digit, and be at most 128 long"),
+    "id": _id,
     "command": _command,
-    "handler": _matching(NAME, "must be letters, digits and _.:@-, at most 128"),
+    "handler": _name,
     "payload": _payload,
-    "queue": _matching(
-        QUEUE, "must be letters, digits and ._:@-, begin with a letter or digit, and be at most 64 long"
-    ),
+    "queue": _queue,
     "priority": _integer(-1000, 1000),
     "max_attempts": _integer(1, 2**31 - 1),
     "max_retries": _integer(1, 2**31 - 1),

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
 
 from jobq.errors import JobNotFound
 from jobq.job import State
+from jobq.records import record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
+    from typing import ClassVar
 
     from jobq.job import Change, Job
     from jobq.members import Presence, WorkerInfo
@@ -30,7 +31,7 @@ def runs_alone(job: Job) -> bool:
     return job.losses >= ALONE_LOSSES
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NewJob:
     """A job to be added. `generated`: its id was drawn in this very call and need not be looked for."""
 
@@ -38,7 +39,7 @@ class NewJob:
     generated: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Claim:
     """A job handed to one worker: `job` as it is after the claim, with its run number; and who has it."""
 
@@ -61,7 +62,7 @@ class Claim:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Ended:
     """A claim that is over, and what that makes of its job. Applied by the fencing rule, else refused."""
 
@@ -69,7 +70,7 @@ class Ended:
     change: Change
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Claimed:
     """The answer of `Store.claim`.
 
@@ -84,7 +85,7 @@ class Claimed:
     cancelled: Sequence[Claim] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """Which jobs a worker may claim. None stands for all. Jobs of paused queues are never wanted.
 
@@ -111,7 +112,7 @@ class Wanted:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Query:
     """Which jobs to find. None stands for all; the conditions are joined by and.
 
@@ -144,7 +145,7 @@ class Query:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Counts:
     """How many jobs there are.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import math
-from typing import Any
-
+from jobq.codec import WHITESPACE, scanner
 from jobq.errors import InvalidInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 MAX_DEPTH = 100
 
@@ -18,19 +19,17 @@ def loads(text: str | bytes) -> Any:
         InvalidInput: it is none; the message says where.
     """
     try:
-        value = json.loads(
-            text.decode("utf-8") if isinstance(text, bytes) else text,
-            object_pairs_hook=_unique,
-            parse_constant=_constant,
-        )
-    except json.JSONDecodeError as error:
-        raise InvalidInput("", _excerpt(text), f"is no JSON: {error.msg} at character {error.pos + 1}") from None
+        stripped = (text.decode("utf-8") if isinstance(text, bytes) else text).strip(WHITESPACE)
     except UnicodeDecodeError as error:
         raise InvalidInput("", _excerpt(text), f"is no UTF-8 (byte {error.start + 1})") from None
+    try:
+        value, end = _scan(stripped, 0)
     except RecursionError:
         raise InvalidInput("", _excerpt(text), f"is nested deeper than {MAX_DEPTH}") from None
-    except ValueError:  # an integer of thousands of digits
-        raise InvalidInput("", _excerpt(text), "holds an integer beyond 2^63") from None
+    except (StopIteration, ValueError):
+        raise _what_is_wrong(text) from None
+    if end != len(stripped):
+        raise _what_is_wrong(text)
     check_json("", value)
     return value
 
@@ -50,7 +49,7 @@ def check_json(field: str, value: object, depth: int = 0) -> None:
         if not -(2**63) <= value < 2**63:
             raise InvalidInput(field, value, "is an integer beyond 2^63")
     elif isinstance(value, float):
-        if not math.isfinite(value):
+        if value - value != 0:  # an infinity, or no number at all
             raise InvalidInput(field, value, "is no finite number")
     elif depth >= MAX_DEPTH:
         raise InvalidInput(field, "…", f"is nested deeper than {MAX_DEPTH}")
@@ -94,7 +93,25 @@ def is_encodable(text: str) -> bool:
     return True
 
 
-def _constant(name: str) -> Any:
+_scan = scanner(_unique)
+
+
+def _what_is_wrong(text: str | bytes) -> InvalidInput:
+    """What a text that was found to be no JSON is told with."""
+    import json
+
+    try:
+        json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        return InvalidInput("", _excerpt(text), f"is no JSON: {error.msg} at character {error.pos + 1}")
+    except InvalidInput as error:
+        return error
+    except ValueError:
+        return InvalidInput("", _excerpt(text), "holds an integer beyond 2^63")  # one of thousands of digits
+    return InvalidInput("", _excerpt(text), "is no JSON")
+
+
+def _refuse_constant(name: str) -> Any:
     raise InvalidInput("", name, "is no JSON number")
 
 

@@ -6,8 +6,6 @@ the texts of two instants sort as the instants do.
 
 from __future__ import annotations
 
-import math
-import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
@@ -55,6 +53,8 @@ def parse_instant(field: str, value: object) -> datetime:
     Raises:
         InvalidInput: not a string, unparsable, naive, or outside of what can be stored.
     """
+    import re
+
     rule = "must be an RFC 3339 time with an offset, as 2026-07-11T20:57:58Z"
     if not isinstance(value, str) or not re.fullmatch(_INSTANT, value):
         raise InvalidInput(field, value, rule)
@@ -75,6 +75,8 @@ def parse_at(field: str, value: str, now: datetime) -> datetime:
     Raises:
         InvalidInput: none of these.
     """
+    import re
+
     text = value.strip()
     match = re.fullmatch(_CLOCK, text)
     if match is None and re.fullmatch(_LOCAL, text):
@@ -119,6 +121,8 @@ def parse_duration(field: str, value: str) -> timedelta:
     Raises:
         InvalidInput: none of these, negative, or longer than 100 years.
     """
+    import re
+
     text = value.strip().replace(" ", "")
     if re.fullmatch(_DURATION, text):
         seconds = sum(float(number) * _UNITS[unit] for number, unit in re.findall(_PART, text))
@@ -149,7 +153,7 @@ def to_duration(field: str, value: object) -> timedelta:
     seconds = seconds_of(value) if isinstance(value, timedelta) else value
     if not isinstance(seconds, (int, float)) or isinstance(seconds, bool):
         raise InvalidInput(field, value, "must be a number of seconds")
-    if isinstance(seconds, float) and not math.isfinite(seconds):
+    if isinstance(seconds, float) and seconds - seconds != 0:  # an infinity, or no number at all
         raise InvalidInput(field, value, "must be a number of seconds")
     return duration_of(field, seconds, seconds)
 

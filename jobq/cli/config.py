@@ -17,7 +17,7 @@ from jobq.cli.text import masked, one_line
 from jobq.errors import InvalidInput, UnknownKey
 from jobq.files import read_private, replace
 from jobq.settings import parse, shown
-from jobq.spec import NAME
+from jobq.spec import is_handler_name
 from jobq.times import seconds_of
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _option(found: Survey, key: str) -> Option:
 
 def _handler(key: str, value: str) -> str:
     name = key.removeprefix(_HANDLERS)
-    if not re.fullmatch(NAME, name):
+    if not is_handler_name(name):
         raise InvalidInput(key, name, "is no name of a handler: letters, digits and _.:@-, at most 128")
     if not _TARGET.fullmatch(value):
         raise InvalidInput(key, value, "must be MODULE:FUNCTION")

@@ -66,7 +66,7 @@ def make_context(
     """What `Provider.make` is given. A `warn` of the plugin becomes a Python warning."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     return Context(
-        home=home,
+        directory=str(home),
         url=url,
         clock=clock or FakeClock(),
         handlers=handlers or {},

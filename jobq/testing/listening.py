@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from jobq.plugins import hookimpl
+from jobq.hooks import hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

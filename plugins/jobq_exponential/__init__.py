@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jobq.plugins import hookimpl
+from jobq.hooks import hookimpl
 from jobq.providers import Provider
 
 if TYPE_CHECKING:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from jobq.plugins import hookimpl
+from jobq.hooks import hookimpl
 from jobq.providers import Provider
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

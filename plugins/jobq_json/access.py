@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
 
 from jobq.errors import Conflict, NotFound, StoreError, StoreUnreadable
 from jobq_json.directory import Directory
 from jobq_json.generation import Generation
 from jobq_json.manifest import WAY_OUT
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
+    from typing import TypeVar
 
     from jobq.clock import Clock
     from jobq_json.kept import Kept
     from jobq_json.manifest import Manifest
     from jobq_json.view import Place, View
 
-T = TypeVar("T")
+    T = TypeVar("T")
 
 BLIND_LIMIT = 32 << 20
 """Bytes of journal beyond which a process that only adds compacts too; the first reader has to replay them."""
@@ -49,7 +49,7 @@ class Access:
     """
 
     def __init__(
-        self, path: Path, clock: Clock, *, durable: bool, warn: Callable[[str], None], mark: Path | None = None
+        self, path: str, clock: Clock, *, durable: bool, warn: Callable[[str], None], mark: str | None = None
     ) -> None:
         self._path, self._clock, self._durable, self._warn, self._mark = path, clock, durable, warn, mark
         self._open()

@@ -7,10 +7,10 @@ first without the lock in what never changes, then under it in what came since.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from jobq_json.lines import job_line
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from mmap import mmap

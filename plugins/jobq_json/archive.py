@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from jobq_json.directory import Directory
-    from jobq_json.manifest import Segment
+    from jobq_json.sections import Segment
 
 
 class Archive:

@@ -7,11 +7,13 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from jobq import files
+from jobq.codec import encode
 from jobq.errors import StoreUnreadable
 from jobq_json.filewriter import FileWriter
-from jobq_json.lines import encode, seal
-from jobq_json.manifest import FORMAT, WAY_OUT, Segment
+from jobq_json.lines import seal
+from jobq_json.manifest import FORMAT, WAY_OUT
 from jobq_json.mapped import Shifts
+from jobq_json.sections import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -127,7 +129,7 @@ class ArchiveWriter:
             self.next_segment += 1
             with contextlib.suppress(FileExistsError):
                 descriptor = self._directory.create(name, again=False)
-        file = FileWriter(descriptor, self._directory.path / name)
+        file = FileWriter(descriptor, f"{self._directory.path}/{name}")
         file.put(HEADER)
         self.segments.append(Segment(name, file.offset, file.offset))
         return file
@@ -137,7 +139,7 @@ class ArchiveWriter:
         last = self.segments[-1] if self.segments and self._alone else None
         if last is None or last.size >= SEGMENT_SIZE:
             return None
-        path = self._directory.path / last.file
+        path = f"{self._directory.path}/{last.file}"
         descriptor = files.open_private(path, os.O_WRONLY | os.O_APPEND)
         try:
             if os.fstat(descriptor).st_size < last.size:

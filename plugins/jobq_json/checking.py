@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from jobq_json.directory import Directory
-    from jobq_json.manifest import Section
+    from jobq_json.sections import Section
     from jobq_json.view import View
 
 
@@ -44,7 +44,7 @@ def check(directory: Directory, view: View) -> list[str]:
     for name in view.manifest.damaged_files:
         if directory.has(name):
             wrong.append(
-                f"damaged records were set aside before, in {directory.path / name}; remove it when done with it"
+                f"damaged records were set aside before, in {directory.path}/{name}; remove it when done with it"
             )
     return wrong
 

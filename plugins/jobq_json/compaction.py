@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from filelock import lock_descriptor
 
 from jobq import files
+from jobq.codec import encode
 from jobq.errors import StoreLocked
 from jobq_json import locking
 from jobq_json.archiving import ArchiveWriter
 from jobq_json.directory import COMPACT_LOCK
-from jobq_json.lines import encode, parse, seal
+from jobq_json.lines import parse, seal
 from jobq_json.manifest import Manifest, journal_header
 from jobq_json.taken import taken_line
 from jobq_json.writing import RunWriter
@@ -43,7 +44,7 @@ def worth_it(view: View, journal_size: int, *, least: int) -> bool:
 @contextlib.contextmanager
 def only_one(directory: Directory) -> Iterator[bool]:
     """Hold the lock of the one process that compacts; answers with whether it could be had. Never waits."""
-    descriptor = files.open_private(directory.path / COMPACT_LOCK, os.O_RDWR | os.O_CREAT)
+    descriptor = files.open_private(f"{directory.path}/{COMPACT_LOCK}", os.O_RDWR | os.O_CREAT)
     try:
         yield lock_descriptor(descriptor, blocking=False)
     finally:
@@ -65,7 +66,7 @@ def nobody_else(directory: Directory) -> Iterator[None]:
                 yield
                 return
         if time.monotonic() > end:
-            raise StoreLocked(f"another process has held {directory.path / COMPACT_LOCK} for {limit:g} s")
+            raise StoreLocked(f"another process has held {directory.path}/{COMPACT_LOCK} for {limit:g} s")
         time.sleep(0.01)
 
 
@@ -214,7 +215,7 @@ class _Generation:
         for name in (self._prepared, f"jobs-{number}.jsonl", f"journal-{number}.jsonl", f"damaged-{number}.jsonl"):
             with contextlib.suppress(OSError):
                 if name:
-                    os.unlink(self._directory.path / name)
+                    os.unlink(f"{self._directory.path}/{name}")
 
     def _carry_over(self) -> bool:
         lines = []
@@ -246,13 +247,13 @@ class _Generation:
         try:
             files.write_all(self._journal_fd, b"".join(lines))
         except OSError as error:
-            raise files.unavailable(error, self._directory.path / self.manifest.journal_file) from None
+            raise files.unavailable(error, f"{self._directory.path}/{self.manifest.journal_file}") from None
 
     def _sync_journal(self) -> None:
         try:
             files.sync(self._journal_fd)
         except OSError as error:
-            raise files.unavailable(error, self._directory.path / self.manifest.journal_file) from None
+            raise files.unavailable(error, f"{self._directory.path}/{self.manifest.journal_file}") from None
         self._synced = True
 
     def _close(self) -> None:

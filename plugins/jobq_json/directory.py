@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING
 
 from jobq import files
 from jobq.errors import StoreUnavailable, StoreUnreadable
@@ -18,9 +17,9 @@ from jobq_json.lines import sound
 from jobq_json.locking import WritersLock
 from jobq_json.manifest import NAME, WAY_OUT, Manifest
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from jobq.clock import Clock
 
@@ -44,7 +43,7 @@ class Directory:
         mark: a file elsewhere that is made with the store, to know by it that there was one; None: without.
     """
 
-    def __init__(self, path: Path, clock: Clock, *, allow_network: bool, mark: Path | None = None) -> None:
+    def __init__(self, path: str, clock: Clock, *, allow_network: bool, mark: str | None = None) -> None:
         self.path, self._clock, self._mark = path, clock, mark
         self._manifest_path = f"{path}/{NAME}"  # to join with `/` costs more than to ask for the file
         self._lock = WritersLock(path)
@@ -101,11 +100,11 @@ class Directory:
             StoreUnavailable: the system does not tell.
         """
         try:
-            os.lstat(self.path / name)
+            os.lstat(f"{self.path}/{name}")
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise files.unavailable(error, self.path / name) from None
+            raise files.unavailable(error, f"{self.path}/{name}") from None
         return True
 
     def open(self, name: str) -> int:
@@ -154,9 +153,9 @@ class Directory:
             StoreUnavailable: the old one stands.
         """
         try:
-            os.replace(self.path / prepared, self.path / NAME)
+            os.replace(f"{self.path}/{prepared}", f"{self.path}/{NAME}")
         except OSError as error:
-            raise files.unavailable(error, self.path / NAME) from None
+            raise files.unavailable(error, f"{self.path}/{NAME}") from None
 
     def sync(self) -> None:
         """Bring the directory's entries to the disk.
@@ -185,10 +184,10 @@ class Directory:
         try:
             with contextlib.suppress(FileNotFoundError):
                 if again:
-                    os.unlink(self.path / name)
+                    os.unlink(f"{self.path}/{name}")
         except OSError as error:
-            raise files.unavailable(error, self.path / name) from None
-        return files.open_private(self.path / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+            raise files.unavailable(error, f"{self.path}/{name}") from None
+        return files.open_private(f"{self.path}/{name}", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
 
     def write(self, name: str, parts: list[bytes]) -> None:
         """Write a new file, synced."""
@@ -198,7 +197,7 @@ class Directory:
                 files.write_all(descriptor, part)
             files.sync(descriptor)
         except OSError as error:
-            raise files.unavailable(error, self.path / name) from None
+            raise files.unavailable(error, f"{self.path}/{name}") from None
         finally:
             os.close(descriptor)
 
@@ -207,7 +206,7 @@ class Directory:
         for name in self._data_files():
             if name not in kept:
                 with contextlib.suppress(OSError):
-                    os.unlink(self.path / name)
+                    os.unlink(f"{self.path}/{name}")
 
     def close(self) -> None:
         """Free the descriptors."""
@@ -247,10 +246,10 @@ class Directory:
             else:
                 header = b""
             with contextlib.suppress(FileNotFoundError):
-                if os.path.getsize(self.path / name) > len(header) or not header.startswith(self._whole(name)):
-                    if os.path.exists(self.path / NAME):
+                if os.path.getsize(f"{self.path}/{name}") > len(header) or not header.startswith(self._whole(name)):
+                    if os.path.exists(f"{self.path}/{NAME}"):
                         return
-                    raise StoreUnreadable(f"the store's manifest, {self.path / NAME}, is missing; {WAY_OUT}")
+                    raise StoreUnreadable(f"the store's manifest, {self.path}/{NAME}, is missing; {WAY_OUT}")
 
     def _whole(self, name: str) -> bytes:
         """What of a file's content may have been meant: after loss of power the rest may be zeros."""
@@ -315,7 +314,7 @@ class Directory:
         self.write(first.journal_file, [manifest.journal_header(1, 1)])
         self.put_in_force(self.prepare(first))
         self.sync()
-        files.sync_directory(self.path.parent)
+        files.sync_directory(os.path.dirname(self.path))
         created = self.current()
         if created is None:
             raise StoreUnavailable(f"{self.path} was removed while the store was made")
@@ -344,11 +343,11 @@ def _version(facts: os.stat_result) -> tuple[int, int, int]:
     return facts.st_ino, facts.st_mtime_ns, facts.st_size
 
 
-def _device(path: Path) -> int:
+def _device(path: str) -> int:
     return os.stat(path).st_dev
 
 
-def _refuse_network(path: Path) -> None:
+def _refuse_network(path: str) -> None:
     """Raise where the directory lies on a network file system: caches there break both locks and maps."""
     device = _device(path)
     if os.major(device) != 0:  # a disk of this machine

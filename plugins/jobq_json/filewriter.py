@@ -9,7 +9,6 @@ from jobq import files
 
 if TYPE_CHECKING:
     from mmap import mmap
-    from pathlib import Path
 
 _FLUSH = 1 << 22
 _SYNC = 1 << 25
@@ -27,7 +26,7 @@ class FileWriter:
         offset: where the next bytes go.
     """
 
-    def __init__(self, descriptor: int, path: Path, *, offset: int = 0) -> None:
+    def __init__(self, descriptor: int, path: str, *, offset: int = 0) -> None:
         self._descriptor, self._path = descriptor, path
         self.offset = offset
         self._buffer: list[bytes] = []

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from jobq.job import FINISHED, WAITING, State
 from jobq.store import Counts
 from jobq.times import format_time
+from jobq_json.heads import head_of
 from jobq_json.kept import PENDING, Kept
-from jobq_json.lines import head_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from jobq.job import Job
     from jobq.store import Query
-    from jobq_json.manifest import Section
+    from jobq_json.sections import Section
     from jobq_json.view import View
 
 

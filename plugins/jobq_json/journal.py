@@ -8,13 +8,13 @@ under way, or one that was torn; the next writer cuts them off, unless they are 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from jobq import files
 from jobq.errors import StoreUnreadable
 from jobq_json.directory import check_header
 from jobq_json.lines import SUFFIX, seal, sound
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

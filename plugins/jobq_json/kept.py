@@ -8,8 +8,9 @@ from jobq.errors import StoreUnreadable
 from jobq.job import Job, State
 from jobq.store import ALONE_LOSSES
 from jobq.times import format_time
-from jobq_json.lines import head_of, job_line, job_of, parse, sound
-from jobq_json.manifest import Lane
+from jobq_json.heads import head_of
+from jobq_json.lines import job_line, job_of, parse, sound
+from jobq_json.sections import Lane
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +29,7 @@ class Kept:
     """One job in one state; never changed, only replaced by another.
 
     Attributes:
-        id, seq, run_at, state, queue, priority, losses, handler: as in `lines.Head`.
+        id, seq, run_at, state, queue, priority, losses, handler: as in `heads.Head`.
         worker: who runs it, None where nobody does; of a job read from a line, None until asked for.
         offset: of its line in the sorted run or archive that it was read from, else -1.
     """
@@ -113,7 +114,7 @@ def of_change(before: Kept, fields: Mapping[str, Any], change: Later) -> Kept:
 
     Args:
         before: the job before it.
-        fields: the changed fields in their JSON form, as far as they are among those of `lines.Head`, and `worker`.
+        fields: the changed fields in their JSON form, as far as they are among those of `heads.Head`, and `worker`.
         change: the whole of it.
     """
     kept = Kept.__new__(Kept)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from jobq.store import Wanted
     from jobq_json.kept import Kept
-    from jobq_json.manifest import Lane, Section
+    from jobq_json.sections import Lane, Section
 
 _numbers = count()
 

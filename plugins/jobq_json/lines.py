@@ -11,55 +11,21 @@ rest.
 
 from __future__ import annotations
 
-import json
-import re
-from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
+from jobq.codec import encode, scan
 from jobq.errors import StoreUnreadable
 from jobq.job import Job
 from jobq.times import format_time
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from typing import Any
 
 SUFFIX = 18
 """The length of what the checksum adds to a line."""
 
-scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # undocumented, as old as json
-
 _PLACED = ("id", "run_at", "state", "queue", "priority", "losses", "handler")
-_HEAD = re.compile(
-    r'\{"id":"([^"]+)","seq":(\d+),"run_at":"([^"]+)","state":"([a-z]+)","queue":"([^"]+)","priority":(-?\d+)'
-    r',"losses":(\d+)(?:,"handler":("(?:[^"\\]|\\.)*"))?[,}]'
-)
-
-
-def _encoder() -> Callable[[Any], str]:
-    """What writes a value as compact JSON: `JSONEncoder.encode`, without making its C encoder anew at each call."""
-    encoder = json.JSONEncoder(separators=(",", ":"), check_circular=False, allow_nan=False)
-    make: Callable[..., Callable[[Any, int], tuple[str, ...]]] | None = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:
-        return encoder.encode
-    text = json.encoder.encode_basestring_ascii
-    chunks = make(None, encoder.default, text, None, ":", ",", False, False, False)
-    return lambda value: "".join(chunks(value, 0))
-
-
-encode = _encoder()
-
-
-class Head(NamedTuple):
-    """What a job's line begins with. `run_at` is the written form, which sorts as the instants do."""
-
-    id: str
-    seq: int
-    run_at: str
-    state: str
-    queue: str
-    priority: int
-    losses: int
-    handler: str | None
 
 
 def seal(text: str) -> bytes:
@@ -87,9 +53,13 @@ def parse(line: bytes, *, checked: bool = False) -> dict[str, Any] | None:
         return None
     try:
         record, end = scan(line.decode("ascii"), 0)
-    except (StopIteration, json.JSONDecodeError, UnicodeDecodeError):
+    except (StopIteration, UnicodeDecodeError):
         return None
     except (RecursionError, ValueError) as error:
+        from json import JSONDecodeError  # the reader raises it too, and brings it with it
+
+        if isinstance(error, JSONDecodeError):
+            return None
         raise StoreUnreadable(f"a record is sound, but cannot be read here: {error}") from None
     if not isinstance(record, dict) or end != len(line):
         return None
@@ -108,19 +78,6 @@ def job_line(job: Job, seq: int) -> bytes:
         f'"queue":"{job.queue}","priority":{job.priority},"losses":{job.losses}{handler}'
     )
     return seal(f"{head},{encode(record)[1:]}" if record else head + "}")
-
-
-def head_of(line: bytes) -> Head | None:
-    """The beginning of a job's line; None where it has none. Says nothing about the rest of the line."""
-    try:
-        match = _HEAD.match(line.decode("ascii"))
-        if match is None:
-            return None
-        job_id, seq, run_at, state, queue, priority, losses, handler = match.groups()
-        name = None if handler is None else scan(handler, 0)[0]
-        return Head(job_id, int(seq), run_at, state, queue, int(priority), int(losses), name)
-    except (ValueError, StopIteration):
-        return None
 
 
 def job_of(line: bytes, *, checked: bool = False) -> Job | None:

@@ -9,14 +9,13 @@ import contextlib
 import fcntl
 import os
 import time
-from typing import TYPE_CHECKING
 
 from jobq import files
 from jobq.errors import StoreLocked, StoreUnavailable
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 LOCK = "queue.lock"
 
@@ -34,7 +33,7 @@ class WritersLock:
         directory: where its file is.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: str) -> None:
         self._directory, self._path = directory, f"{directory}/{LOCK}"
         self._fd = -1
 

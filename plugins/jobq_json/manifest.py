@@ -5,56 +5,26 @@ Replacing it is the commit point of a new generation. It is JSON for people too:
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
+from jobq.codec import encode, scan
 from jobq.errors import NewerFormat, StoreUnreadable
-from jobq_json.lines import encode, scan, seal
+from jobq.records import field, record
+from jobq_json.lines import seal
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
+
+    from jobq_json.sections import Section, Segment
 
 FORMAT = 1
 NAME = "queue.json"
 WAY_OUT = "`jobq doctor --repair` rebuilds it from the newest complete generation"
 
 
-class Lane(NamedTuple):
-    """What a worker chooses by, without looking at single jobs. `alone`: the jobs run alone in their worker."""
-
-    queue: str
-    priority: int
-    handler: str | None
-    alone: bool
-
-
-class Section(NamedTuple):
-    """A stretch of the sorted run: jobs of one state and lane, ordered by (run_at, seq).
-
-    `start` and `end` are byte offsets; `lines` is the number of lines; no line's `run_at` is before `first` or after
-    `last`.
-    """
-
-    state: str
-    lane: Lane
-    start: int
-    end: int
-    lines: int
-    first: str
-    last: str
-
-
-class Segment(NamedTuple):
-    """A file of finished jobs: its name, and the byte offsets between which its bytes are data."""
-
-    file: str
-    start: int
-    size: int
-
-
-@dataclass(frozen=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class Manifest:
     """One generation of the store.
 
@@ -78,11 +48,23 @@ class Manifest:
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     paused: Mapping[str, str] = field(default_factory=dict)
     size: int = 0
-    archive: tuple[Segment, ...] = ()
+    archive: tuple[Segment, ...] = field(default_factory=tuple)
     next_segment: int = 1
     damaged: int = 0
     damaged_files: tuple[str, ...] = ()
-    sections: tuple[Section, ...] = ()
+    sections: tuple[Section, ...] = field(default_factory=tuple)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """What of one that was read is made when it is asked for: who only adds never does."""
+            if name not in ("archive", "sections"):
+                raise AttributeError(f"a manifest has no {name}")
+            from jobq_json.sections import sections_of, segments_of
+
+            make = sections_of if name == "sections" else segments_of
+            made = self.__dict__[name] = make(self.__dict__["_read"][name])
+            return made
 
     @property
     def jobs_file(self) -> str:
@@ -106,6 +88,8 @@ class Manifest:
 
     def record(self) -> dict[str, Any]:
         """The JSON object of the manifest, without its checksum."""
+        from jobq_json.sections import section_record
+
         return {
             "jobq": "queue",
             "format": FORMAT,
@@ -120,22 +104,13 @@ class Manifest:
             "next_segment": self.next_segment,
             "damaged": self.damaged,
             "damaged_files": list(self.damaged_files),
-            "sections": [
-                {
-                    "state": section.state,
-                    **section.lane._asdict(),
-                    "start": section.start,
-                    "end": section.end,
-                    "lines": section.lines,
-                    "first": section.first,
-                    "last": section.last,
-                }
-                for section in self.sections
-            ],
+            "sections": [section_record(section) for section in self.sections],
         }
 
     def dump(self) -> bytes:
         """The file: one key a line, one line an element of the long lists, its checksum last."""
+        import json
+
         lines = []
         for key, value in self.record().items():
             if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -176,30 +151,20 @@ def check_format(record: Mapping[str, Any]) -> None:
 
 def from_record(record: Mapping[str, Any]) -> Manifest:
     """The manifest of its JSON object."""
-    return Manifest(
+    manifest = object.__new__(Manifest)
+    manifest.__dict__.update(
         generation=record["generation"],
         written=record["written"],
         seq=record["seq"],
         counts=record["counts"],
         paused=record["paused"],
         size=record["jobs"]["size"],
-        archive=tuple(Segment(item["file"], item["start"], item["size"]) for item in record["archive"]),
         next_segment=record["next_segment"],
         damaged=record["damaged"],
         damaged_files=tuple(record["damaged_files"]),
-        sections=tuple(
-            Section(
-                item["state"],
-                Lane(item["queue"], item["priority"], item["handler"], item["alone"]),
-                item["start"],
-                item["end"],
-                item["lines"],
-                item["first"],
-                item["last"],
-            )
-            for item in record["sections"]
-        ),
+        _read=record,
     )
+    return manifest
 
 
 def run_header(generation: int) -> bytes:

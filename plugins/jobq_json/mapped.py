@@ -36,13 +36,13 @@ class Mapped:
 
     def __init__(self, directory: Directory, name: str, kind: str, size: int) -> None:
         self.name, self.size = name, size
-        descriptor = files.open_private(directory.path / name, os.O_RDONLY)
+        descriptor = files.open_private(f"{directory.path}/{name}", os.O_RDONLY)
         try:
             if os.fstat(descriptor).st_size < size:
-                raise StoreUnreadable(f"{directory.path / name} is truncated; {WAY_OUT}")
+                raise StoreUnreadable(f"{directory.path}/{name} is truncated; {WAY_OUT}")
             self.data = mmap.mmap(descriptor, size, prot=mmap.PROT_READ)
         except OSError as error:
-            raise files.unavailable(error, directory.path / name) from None
+            raise files.unavailable(error, f"{directory.path}/{name}") from None
         finally:
             os.close(descriptor)
         self.first = self.data.find(b"\n") + 1

@@ -22,7 +22,6 @@ from jobq_json.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-    from pathlib import Path
 
     from jobq_json.directory import Directory
     from jobq_json.manifest import Manifest
@@ -65,8 +64,8 @@ def _repaired(directory: Directory, warn: Callable[[str], None]) -> list[str]:
             current = _newest(directory)
             if directory.has(manifests.NAME):
                 copy = _unused(directory, manifests.NAME)  # it stays until there is another: else this is no store
-                directory.write(copy.name, [directory.content(manifests.NAME)])
-                done.append(f"{manifests.NAME} cannot be read; what it held is kept in {copy}")
+                directory.write(copy, [directory.content(manifests.NAME)])
+                done.append(f"{manifests.NAME} cannot be read; what it held is kept in {directory.path}/{copy}")
             if current is not None:
                 done += _keep_unused(directory, current.files)
                 directory.put_in_force(directory.prepare(current))
@@ -92,7 +91,7 @@ def _repaired(directory: Directory, warn: Callable[[str], None]) -> list[str]:
                 (name,) = frozenset(now.damaged_files) - before
                 number = len(view.damaged_lines)
                 records = "1 damaged record was" if number == 1 else f"{number} damaged records were"
-                done.append(f"{records} set aside in {directory.path / name}")
+                done.append(f"{records} set aside in {directory.path}/{name}")
         view.journal.close()
     return done
 
@@ -109,20 +108,20 @@ def _keep_unused(directory: Directory, used: Collection[str]) -> list[str]:
             continue
         kept = _unused(directory, name)
         try:
-            os.rename(directory.path / name, kept)
+            os.rename(f"{directory.path}/{name}", f"{directory.path}/{kept}")
         except OSError as error:
-            raise unavailable(error, directory.path / name) from None
-        told.append(f"{name}, which belongs to nothing that is in force, was kept as {kept}")
+            raise unavailable(error, f"{directory.path}/{name}") from None
+        told.append(f"{name}, which belongs to nothing that is in force, was kept as {directory.path}/{kept}")
     return told
 
 
-def _unused(directory: Directory, name: str) -> Path:
+def _unused(directory: Directory, name: str) -> str:
     """A name that nothing has and that is nothing's, for a file that is only kept."""
     number, kept = 0, f"unused-{name}"
     while directory.has(kept):
         number += 1
         kept = f"unused-{number}-{name}"
-    return directory.path / kept
+    return kept
 
 
 def _view(directory: Directory, current: Manifest | None, warn: Callable[[str], None]) -> tuple[View, str]:
@@ -182,7 +181,7 @@ def _complete(directory: Directory, generation: int) -> tuple[Manifest, tuple[in
             return None
         next(iter(Journal(directory, found).read(0)), None)
         for segment in found.archive:
-            if os.path.getsize(directory.path / segment.file) < segment.size:
+            if os.path.getsize(f"{directory.path}/{segment.file}") < segment.size:
                 return None
     except (StoreUnreadable, UnsafeHome, FileNotFoundError, KeyError, TypeError, ValueError):
         return None

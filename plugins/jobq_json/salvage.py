@@ -12,8 +12,9 @@ from jobq_json.archiving import HEADER, MENDED
 from jobq_json.directory import check_header
 from jobq_json.journal import Journal
 from jobq_json.kept import of_line
-from jobq_json.manifest import Manifest, Section, Segment, journal_header, run_header
+from jobq_json.manifest import Manifest, journal_header, run_header
 from jobq_json.mapped import Mapped
+from jobq_json.sections import Section, Segment
 from jobq_json.view import View
 from jobq_json.writing import LIVE
 

@@ -5,7 +5,7 @@ This module holds what adding needs; what a view of the store and a watch need i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+import os
 
 from jobq.errors import DuplicateJob, InvalidInput, JobChanged, JobNotFound
 from jobq.job import State
@@ -14,10 +14,11 @@ from jobq.times import floor_ms, parse_time
 from jobq_json import adding
 from jobq_json.access import Access
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
-    from pathlib import Path
+    from typing import ClassVar
 
     from jobq.job import Change, Job
     from jobq.members import Presence, WorkerInfo
@@ -49,18 +50,15 @@ class JsonStore(Store):
         if settings["durability"] not in ("full", "normal"):
             raise InvalidInput("durability", settings["durability"], "must be full or normal")
         self.url = f"json:{context.url}"
-        self._home = context.home
-        self._path = context.home / (context.url or "queue")
+        self._members = f"{context.directory}/workers"
+        self._path = os.path.normpath(os.path.join(context.directory, context.url or "queue"))
         durable = settings["durability"] == "full"
         # A directory elsewhere stands among what is not ours.
-        mark = self._path.with_name(f"{self._path.name}.made") if self._path.parent == self._home else None
+        inside = os.path.dirname(self._path) == os.path.normpath(context.directory)
+        mark = f"{self._path}.made" if inside else None
         self.access = Access(self._path, context.clock, durable=durable, warn=context.warn, mark=mark)
         self._watch: Watch | None = None
         self._unsure: dict[tuple[str, int], bool] = {}
-
-    @property
-    def _members(self) -> Path:
-        return self._home / "workers"
 
     def add(self, new: Sequence[NewJob], *, now: datetime) -> list[Job]:
         if not new:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from jobq.codec import encode
 from jobq.errors import HIDDEN, InvalidInput
 from jobq.job import Change, State
 from jobq.lifecycle import claimed, settled
 from jobq.store import Claim, Claimed
 from jobq.times import format_time
-from jobq_json.lines import encode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from jobq.job import State
     from jobq_json.directory import Directory
     from jobq_json.journal import Journal
-    from jobq_json.manifest import Manifest, Section
+    from jobq_json.manifest import Manifest
+    from jobq_json.sections import Section
 
 Place = int | list[Any] | None
 """Where a job's line is before the journal touches it: an offset in the sorted run, [segment, offset], or unknown."""

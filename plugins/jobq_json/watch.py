@@ -22,7 +22,6 @@ from jobq_json.directory import BELL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 _IN_MODIFY, _IN_CLOSE_WRITE, _IN_DELETE = 0x2, 0x8, 0x200
 _EVENT = struct.Struct("iIII")
@@ -40,8 +39,8 @@ class Watch:
         wake: never blocks.
     """
 
-    def __init__(self, queue: Path, workers: Path, wake: Callable[[], None]) -> None:
-        self._bell, self._workers, self._wake = queue / BELL, workers, wake
+    def __init__(self, queue: str, workers: str, wake: Callable[[], None]) -> None:
+        self._bell, self._workers, self._wake = f"{queue}/{BELL}", workers, wake
         private_directory(workers)
         self._stop_read, self._stop_write = os.pipe()
         try:
@@ -118,14 +117,14 @@ class Watch:
             return 0, frozenset()
 
 
-def _alive(workers: Path, worker: str) -> bool:
+def _alive(workers: str, worker: str) -> bool:
     try:
         return is_alive(workers, worker)
     except (OSError, StoreError):
         return False
 
 
-def _inotify(*watched: tuple[Path, int]) -> int:
+def _inotify(*watched: tuple[str, int]) -> int:
     """A descriptor that is readable when one of the files changes as its mask says.
 
     Raises:

@@ -7,10 +7,11 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from jobq_json.filewriter import FileWriter
+from jobq_json.heads import head_of
 from jobq_json.kept import CANCELLED, COMPLETED, DEAD, FAILED, PENDING, PROCESSING, Kept
-from jobq_json.lines import head_of
-from jobq_json.manifest import Lane, Section, run_header
+from jobq_json.manifest import run_header
 from jobq_json.mapped import Shifts
+from jobq_json.sections import Lane, Section
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -69,7 +70,7 @@ class RunWriter:
         self.places: dict[str, int] = {}
         self.moved = Shifts()
         name = f"jobs-{generation}.jsonl"
-        self._file = FileWriter(directory.create(name), directory.path / name)
+        self._file = FileWriter(directory.create(name), f"{directory.path}/{name}")
         self._file.put(run_header(generation))
 
     def write(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from jobq import presence, processes
+from jobq import orphans, processes
 from jobq.executor import Ahead, Attempt, Executor, Outcome, Recovered, Running
 from jobq_subprocess import cgroup
 from jobq_subprocess.command import Command
@@ -86,7 +86,7 @@ class SubprocessExecutor(Executor):
 
     def recover(self, worker: WorkerInfo) -> Recovered:
         left = cgroup.recover(worker.id) if worker.boot_id == processes.boot_id() else []
-        recovered = presence.recover(self._context.home / "workers", worker)
+        recovered = orphans.recover(self._context.home / "workers", worker)
         if recovered.clean and left:
             pids = ", ".join(map(str, left))
             return Recovered(clean=False, why=f"processes of its jobs cannot be ended (pid {pids})")

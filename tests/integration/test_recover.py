@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from jobq import presence, processes
+from jobq import orphans, presence, processes
 from jobq.job import new_id
 from jobq.testing import make_info
 
@@ -56,7 +56,7 @@ class DeadWorker:
         assert not presence.is_alive(self.directory, self.info.id)
 
     def recover(self):
-        return presence.recover(self.directory, self.info)
+        return orphans.recover(self.directory, self.info)
 
 
 def gone(pid):
@@ -103,7 +103,7 @@ def test_whoever_only_looks_at_the_lock_is_let_be(tmp_path):
 
 
 def test_what_cannot_be_found_but_holds_the_lock_keeps_the_claims(tmp_path, monkeypatch):
-    monkeypatch.setattr(presence, "ORPHAN_WAIT", 0.2)
+    monkeypatch.setattr(orphans, "ORPHAN_WAIT", 0.2)
     monkeypatch.setattr(processes, "holders", lambda path: [])
     worker = DeadWorker(tmp_path, "cleared")
     try:
@@ -130,8 +130,8 @@ def test_the_one_that_recovers_and_its_ancestors_are_spared(tmp_path):
     """A job that itself asks for the recovery of its dead worker is not its victim."""
     worker = DeadWorker(tmp_path, "plain")
     program = (
-        "import pathlib, sys; from jobq import presence; from jobq.testing import make_info;"
-        "print(presence.recover(pathlib.Path(sys.argv[1]), make_info(sys.argv[2])).clean)"
+        "import pathlib, sys; from jobq import orphans; from jobq.testing import make_info;"
+        "print(orphans.recover(pathlib.Path(sys.argv[1]), make_info(sys.argv[2])).clean)"
     )
     command = f'{sys.executable} -c "$PROGRAM" {worker.directory} {worker.info.id}; echo $?'
     environ = os.environ | {"JOBQ_WORKER": worker.info.id, "PROGRAM": program}
@@ -160,8 +160,8 @@ def test_nothing_is_signalled_whose_identity_has_changed(tmp_path):
 def test_workers_of_other_machines_and_boots(tmp_path):
     directory = tmp_path / "workers"
     rebooted = make_info(boot_id="before")
-    assert presence.recover(directory, rebooted).clean
+    assert orphans.recover(directory, rebooted).clean
     elsewhere = make_info(boot_id="before", host="elsewhere")
-    recovered = presence.recover(directory, elsewhere)
+    recovered = orphans.recover(directory, elsewhere)
     assert not recovered.clean
     assert "elsewhere" in recovered.why

@@ -11,6 +11,10 @@ from jobq.errors import StoreError, UnsafeHome
 from jobq.home import Home, is_trusted, locate, state_directory, trust
 
 
+def home_at(path, source):
+    return Home(str(path), source)
+
+
 @pytest.fixture
 def user(tmp_path):
     """A user's directory and the environment of that user."""
@@ -34,8 +38,8 @@ def test_what_was_asked_for_goes_before_everything(user, environ, monkeypatch):
     monkeypatch.chdir(user)
     made(user / ".jobq")
     environ["JOBQ_HOME"] = "/other"
-    assert locate("x", environ, str(user)) == Home(user / "x", "--home")
-    assert locate(None, environ, str(user)) == Home(Path("/other"), "JOBQ_HOME")
+    assert locate("x", environ, str(user)) == home_at(user / "x", "--home")
+    assert locate(None, environ, str(user)) == home_at(Path("/other"), "JOBQ_HOME")
 
 
 def test_an_empty_variable_is_none(user, environ):
@@ -45,24 +49,24 @@ def test_an_empty_variable_is_none(user, environ):
 @pytest.mark.parametrize("state", ["", "relative/state"])
 def test_the_default_is_the_users_state_directory(user, environ, state):
     home = locate(None, {**environ, "XDG_STATE_HOME": state}, str(user))
-    assert home == Home(user / ".local" / "state" / "jobq", "default")
+    assert home == home_at(user / ".local" / "state" / "jobq", "default")
     assert not home.exists()
 
 
 def test_the_state_directory_is_where_xdg_says(environ):
-    assert state_directory({**environ, "XDG_STATE_HOME": "/state"}) == Path("/state/jobq")
+    assert state_directory({**environ, "XDG_STATE_HOME": "/state"}) == "/state/jobq"
 
 
 def test_on_macos_it_is_where_macos_has_it(user, environ, monkeypatch):
     monkeypatch.setattr("sys.platform", "darwin")
-    assert state_directory(environ) == user / "Library" / "Application Support" / "jobq"
+    assert Path(state_directory(environ)) == user / "Library" / "Application Support" / "jobq"
 
 
 def test_a_new_home_survives_loss_of_power_with_all_that_was_made_above_it(user, monkeypatch):
     synced = []
     monkeypatch.setattr("jobq.files.sync_directory", lambda path: synced.append((path, os.listdir(path))))
-    Home(user / "state" / "jobq", "default").create()
-    assert synced == [(user, ["state"]), (user / "state", ["jobq"])]
+    home_at(user / "state" / "jobq", "default").create()
+    assert synced == [(str(user), ["state"]), (str(user / "state"), ["jobq"])]
 
 
 def test_a_home_can_be_made_where_one_may_not_look(user, monkeypatch):
@@ -70,8 +74,8 @@ def test_a_home_can_be_made_where_one_may_not_look(user, monkeypatch):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr("jobq.files.sync_directory", forbidden)
-    Home(user / "jobq", "--home").create()
-    assert Home(user / "jobq", "--home").exists()
+    home_at(user / "jobq", "--home").create()
+    assert home_at(user / "jobq", "--home").exists()
 
 
 class TestFound:
@@ -81,7 +85,7 @@ class TestFound:
         local = made(user / "project" / ".jobq")
         below = made(user / "project" / "a" / "b")
         trust(local, environ)
-        assert locate(None, environ, str(below)) == Home(local, "found")
+        assert locate(None, environ, str(below)) == home_at(local, "found")
         assert locate(None, environ, str(user)).source == "default"
 
     def test_one_that_came_with_an_archive_is_refused_with_the_way_out(self, user, environ):
@@ -132,7 +136,7 @@ class TestFound:
             trust(local, environ)
         assert is_trusted(first, environ)
         assert is_trusted(second, environ)
-        listed = state_directory(environ) / "trusted"
+        listed = Path(state_directory(environ)) / "trusted"
         assert len(listed.read_text().splitlines()) == 2
         assert listed.stat().st_mode & 0o777 == 0o600
 
@@ -175,7 +179,7 @@ class TestFound:
             trust(local, environ)
             (local / "token").unlink()
         trust(local, environ)
-        assert len((state_directory(environ) / "trusted").read_text().splitlines()) == 1
+        assert len((Path(state_directory(environ)) / "trusted").read_text().splitlines()) == 1
 
     @pytest.mark.parametrize("name", ["a\x85b", "a\u2028b", "a\nb", "a b", os.fsdecode(b"a\xffb")])
     def test_a_name_of_any_form_is_one_line_of_the_list(self, user, environ, name):
@@ -184,13 +188,13 @@ class TestFound:
         trust(local, environ)
         trust(other, environ)
         assert is_trusted(local, environ)
-        assert locate(None, environ, str(local.parent)) == Home(local, "found")
-        assert (state_directory(environ) / "trusted").read_bytes().count(b"\n") == 2
+        assert locate(None, environ, str(local.parent)) == home_at(local, "found")
+        assert (Path(state_directory(environ)) / "trusted").read_bytes().count(b"\n") == 2
 
     def test_a_torn_line_counts_for_nothing(self, user, environ):
         local = made(user / "project" / ".jobq")
         trust(local, environ)
-        listed = state_directory(environ) / "trusted"
+        listed = Path(state_directory(environ)) / "trusted"
         listed.write_bytes(listed.read_bytes()[:-1])
         assert not is_trusted(local, environ)
 
@@ -213,8 +217,8 @@ class TestFound:
 
     def test_a_link_planted_for_the_list_is_refused(self, user, environ):
         local = made(user / "project" / ".jobq")
-        made(state_directory(environ))
-        (state_directory(environ) / "trusted").symlink_to(user / "planted")
+        made(Path(state_directory(environ)))
+        (Path(state_directory(environ)) / "trusted").symlink_to(user / "planted")
         with pytest.raises(UnsafeHome):
             locate(None, environ, str(local.parent))
 
@@ -224,7 +228,7 @@ class TestRefused:
 
     @pytest.mark.parametrize("mode", [0o750, 0o701, 0o770, 0o777])
     def test_open_to_others(self, tmp_path, mode):
-        home = Home(made(tmp_path / "home", mode), "--home")
+        home = home_at(made(tmp_path / "home", mode), "--home")
         with pytest.raises(UnsafeHome, match=f"mode {mode:04o}.*chmod 700"):
             home.exists()
         with pytest.raises(UnsafeHome):
@@ -236,19 +240,19 @@ class TestRefused:
         (tmp_path / "file").touch(0o600)
         for name in ("link", "file"):
             with pytest.raises(UnsafeHome, match="not a real directory"):
-                Home(tmp_path / name, "--home").exists()
+                home_at(tmp_path / name, "--home").exists()
 
     def test_somebody_elses(self, tmp_path, monkeypatch):
         path = made(tmp_path / "home")
         owner = os.geteuid()
         monkeypatch.setattr("os.geteuid", lambda: owner + 1)
         with pytest.raises(UnsafeHome, match="belongs to user"):
-            Home(path, "--home").exists()
+            home_at(path, "--home").exists()
 
     def test_in_a_directory_that_everybody_may_change(self, tmp_path):
         open_to_all = made(tmp_path / "open", 0o777)
         with pytest.raises(UnsafeHome, match="may be changed by everybody"):
-            Home(open_to_all / "home", "--home").create()
+            home_at(open_to_all / "home", "--home").create()
         assert list(open_to_all.iterdir()) == [], "nothing was made there"
 
     @pytest.mark.parametrize("absolute", [True, False])
@@ -260,7 +264,7 @@ class TestRefused:
         (tmp_path / "safe" / "link").symlink_to(
             open_to_all / "closed" / "deep" if absolute else "../open/closed/../closed/deep"
         )
-        home = Home(tmp_path / "safe" / "link" / "home", "--home")
+        home = home_at(tmp_path / "safe" / "link" / "home", "--home")
         with pytest.raises(UnsafeHome, match=f"{open_to_all}, which .*, may be changed by everybody"):
             home.create()
         open_to_all.chmod(0o700)
@@ -271,17 +275,17 @@ class TestRefused:
         (tmp_path / "a").symlink_to("b")
         (tmp_path / "b").symlink_to("a")
         with pytest.raises(StoreError):
-            Home(tmp_path / "a" / "home", "--home").create()
+            home_at(tmp_path / "a" / "home", "--home").create()
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
     @pytest.mark.parametrize("link", [False, True])
     def test_in_a_directory_of_somebody_else(self, tmp_path, link):
         theirs = made(tmp_path / "theirs")
-        home = Home(made(theirs / "mine") / "home", "--home")
+        home = home_at(made(theirs / "mine") / "home", "--home")
         home.create()
         if link:
             (tmp_path / "link").symlink_to(theirs)
-            home = Home(tmp_path / "link" / "mine" / "home", "--home")
+            home = home_at(tmp_path / "link" / "mine" / "home", "--home")
             os.chown(tmp_path / "link", 12345, 12345, follow_symlinks=False)
         else:
             os.chown(theirs, 12345, 12345)
@@ -290,25 +294,25 @@ class TestRefused:
 
     def test_a_group_may_change_what_is_above(self, tmp_path):
         """Where each user has a group of its own, a umask of 002 is common."""
-        home = Home(made(tmp_path / "group", 0o775) / "home", "--home")
+        home = home_at(made(tmp_path / "group", 0o775) / "home", "--home")
         home.create()
         assert home.exists()
 
     def test_a_sticky_directory_will_do(self, tmp_path):
         sticky = made(tmp_path / "sticky", 0o1777)
-        home = Home(sticky / "home", "--home")
+        home = home_at(sticky / "home", "--home")
         home.create()
         assert home.exists()
 
     def test_one_that_cannot_be_made_is_an_error_of_the_store(self, tmp_path):
         (tmp_path / "file").touch()
         with pytest.raises(StoreError):
-            Home(tmp_path / "file" / "home", "--home").create()
+            home_at(tmp_path / "file" / "home", "--home").create()
 
 
 @pytest.mark.parametrize("mask", [0, 0o777])
 def test_a_new_home_is_private_whatever_the_umask(tmp_path, mask):
-    home = Home(tmp_path / "a" / "home", "--home")
+    home = home_at(tmp_path / "a" / "home", "--home")
     (tmp_path / "a").mkdir(mode=0o700)
     before = os.umask(mask)
     try:
@@ -320,7 +324,7 @@ def test_a_new_home_is_private_whatever_the_umask(tmp_path, mask):
 
 
 def test_missing_directories_above_it_are_made(tmp_path):
-    home = Home(tmp_path / "a" / "b" / "home", "--home")
+    home = home_at(tmp_path / "a" / "b" / "home", "--home")
     home.create()
     assert home.exists()
 
@@ -329,7 +333,7 @@ def test_missing_directories_above_it_are_made(tmp_path):
 def test_what_is_made_above_a_home_is_private_whatever_the_umask(tmp_path, mask):
     before = os.umask(mask)
     try:
-        Home(tmp_path / "a" / "b" / "home", "--home").create()
+        home_at(tmp_path / "a" / "b" / "home", "--home").create()
     finally:
         os.umask(before)
     assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("a", "a/b", "a/b/home")] == [0o700] * 3
@@ -339,12 +343,12 @@ def test_a_directory_of_other_things_is_no_home_and_its_mode_no_business_of_ours
     other = made(tmp_path / "documents", 0o755)
     (other / "letter.txt").write_text("dear")
     with pytest.raises(UnsafeHome, match="holds other things and nothing of jobq"):
-        Home(other, "--home").exists()
+        home_at(other, "--home").exists()
     mine = made(tmp_path / "mine")
     (mine / "config.toml").write_text("")
     (mine / "notes.txt").write_text("")
-    assert Home(mine, "--home").exists()
-    assert Home(made(tmp_path / "empty"), "--home").exists()
+    assert home_at(mine, "--home").exists()
+    assert home_at(made(tmp_path / "empty"), "--home").exists()
     begun = made(tmp_path / "begun")
     (begun / ".config.toml.0123.new").write_text("")
-    assert Home(begun, "--home").exists()
+    assert home_at(begun, "--home").exists()

@@ -538,7 +538,7 @@ class TestCache:
             "[]",
             "null",
             "{}",
-            good.replace('"directories": {', '"directories": [], "x": {'),
+            good.replace('"directories":{', '"directories":[],"x":{'),
             "[" * 100_000,
             good.replace('"plugins"', '"x"'),
             good.replace('"hooks"', '"hoks"'),

@@ -14,14 +14,16 @@ from dataclasses import replace
 
 import pytest
 
-from jobq import presence, processes
+from jobq import orphans, presence, processes
 from jobq.errors import StoreError, StoreUnavailable, UnsafeHome
-from jobq.presence import FilePresence, forget, is_alive, members, recover, unknown_worker
+from jobq.orphans import recover
+from jobq.presence import FilePresence, forget, is_alive, members, unknown_worker
 from jobq.testing import make_info
 
 JOIN = """
 import sys
 from pathlib import Path
+from jobq.orphans import recover
 from jobq.presence import FilePresence
 from jobq.testing import make_info
 presence = FilePresence(Path(sys.argv[1]), make_info(sys.argv[2]))
@@ -223,7 +225,7 @@ def test_where_processes_cannot_be_seen_a_held_lock_decides(directory, join, mon
 
 
 def test_a_lock_that_stays_held_by_what_cannot_be_found_is_told(directory, join, monkeypatch):
-    monkeypatch.setattr(presence, "ORPHAN_WAIT", 0.05)
+    monkeypatch.setattr(orphans, "ORPHAN_WAIT", 0.05)
     member = join("w1")
     inherited = os.dup(member.jobs_fd)
     die(member)
@@ -239,7 +241,7 @@ def test_a_lock_that_stays_held_by_what_cannot_be_found_is_told(directory, join,
 def test_recovery_never_ends_itself(directory):
     """A reaper that was started from within a job of the dead worker carries its name."""
     script = (
-        "import sys; from pathlib import Path; from jobq.presence import recover; from jobq.testing import make_info;"
+        "import sys; from pathlib import Path; from jobq.orphans import recover; from jobq.testing import make_info;"
         "print(recover(Path(sys.argv[1]), make_info('w1')).clean)"
     )
     environ = os.environ | {"JOBQ_WORKER": "w1"}
@@ -357,7 +359,7 @@ def test_nothing_is_swept_away_of_one_that_joins_just_now(directory, join, monke
     rename = os.rename
 
     def meanwhile(source, target):
-        if target == directory / "w1.lock":
+        if target == str(directory / "w1.lock"):
             monkeypatch.undo()
             FilePresence(directory, make_info("next")).close()
         rename(source, target)

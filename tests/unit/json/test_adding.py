@@ -124,7 +124,7 @@ from jobq.options import KERNEL_OPTIONS
 from jobq.settings import Settings
 from jobq.providers import Context
 from jobq.clock import SystemClock
-context = Context(home=Path({str(tmp_path)!r}), url="", clock=SystemClock(), handlers={{}}, warn=print)
+context = Context(directory={str(tmp_path)!r}, url="", clock=SystemClock(), handlers={{}}, warn=print)
 before = set(sys.modules)
 store = jobq_json.jobq_stores()[0].make(Settings(KERNEL_OPTIONS, lambda: ({{}}, None), environ={{}}), context)
 now = SystemClock().now()

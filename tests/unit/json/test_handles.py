@@ -6,12 +6,12 @@ import os
 import pytest
 
 from jobq import lifecycle
+from jobq.codec import encode
 from jobq.errors import JobChanged, JobNotFound, StoreLocked
 from jobq.job import Change
 from jobq.store import Wanted
 from jobq.testing import make_info
 from jobq_json import directory, locking
-from jobq_json.lines import encode
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from jobq.store import ALONE_LOSSES
 from jobq.testing import make_job
 from jobq.times import format_time
 from jobq_json import kept, lines
+from jobq_json.heads import head_of
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,20}", fullmatch=True)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -38,7 +39,7 @@ def test_a_job_survives_its_line(job, seq):
 
 @given(JOBS, st.integers(0, 10**12))
 def test_the_head_says_what_the_line_says(job, seq):
-    head = lines.head_of(lines.job_line(job, seq))
+    head = head_of(lines.job_line(job, seq))
     assert head == (job.id, seq, format_time(job.run_at), job.state, job.queue, job.priority, job.losses, job.handler)
     assert kept.of_line(lines.job_line(job, seq)).lane.alone == (job.losses >= ALONE_LOSSES)
 
@@ -49,7 +50,7 @@ def test_the_id_comes_first_and_the_checksum_last():
 
 
 def test_a_command_is_no_handler():
-    assert lines.head_of(lines.job_line(make_job("one"), 1)).handler is None
+    assert head_of(lines.job_line(make_job("one"), 1)).handler is None
 
 
 def test_every_flipped_byte_is_noticed():

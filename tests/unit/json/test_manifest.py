@@ -6,7 +6,8 @@ import pytest
 
 from jobq.errors import NewerFormat, StoreUnreadable
 from jobq_json import manifest
-from jobq_json.manifest import Lane, Manifest, Section, Segment
+from jobq_json.manifest import Manifest
+from jobq_json.sections import Lane, Section, Segment
 
 FULL = Manifest(
     generation=7,

@@ -12,7 +12,7 @@ from jobq.errors import StoreUnavailable
 from jobq_json import compaction
 from jobq_json import manifest as manifests
 from jobq_json.archive import Archive
-from jobq_json.manifest import Lane
+from jobq_json.sections import Lane
 from jobq_json.view import View
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jobq.plugins import hookimpl
+from jobq import hookimpl
 from jobq.providers import Option, Provider
 
 if TYPE_CHECKING:

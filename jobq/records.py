@@ -1,0 +1,165 @@
+"""Records: classes that are made of their fields, as `dataclasses` makes them, without its price.
+
+Importing `dataclasses` costs more than Python's own start, and making a class with it as much as importing a module.
+What an enqueue needs is made here instead: `record` and `field` do what `dataclass` and `field` do there, as far as
+jobq needs it, and to a type checker they are those. What `dataclasses` does with its own it does with a record too:
+`replace`, `fields`, `asdict`.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = ["field", "record"]
+
+
+class _Factory:
+    """A default that is made anew for each record."""
+
+    __slots__ = ("default_factory",)
+
+    def __init__(self, default_factory: Callable[[], Any]) -> None:
+        self.default_factory = default_factory
+
+
+def _field(*, default_factory: Callable[[], Any]) -> _Factory:
+    """The default of a field whose value is made by a call."""
+    return _Factory(default_factory)
+
+
+def _record(*, frozen: bool = False, slots: bool = False, kw_only: bool = False) -> Callable[[type], type]:
+    """Make a class a record: its annotated names are its fields, what they are given there their defaults.
+
+    It has no fields but its own: none of a record that it is derived from.
+    """
+    return lambda cls: _made(cls, frozen=frozen, slots=slots, kw_only=kw_only)
+
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as record
+    from dataclasses import field
+else:
+    record, field = _record, _field
+
+
+def _made(cls: type, *, frozen: bool, slots: bool, kw_only: bool) -> type:
+    names = tuple(cls.__annotations__)
+    own = {name: value for name, value in cls.__dict__.items() if name not in ("__dict__", "__weakref__")}
+    defaults = {name: own.pop(name) for name in names if name in own}
+    added: dict[str, Any] = {
+        "__fields__": names,
+        "__defaults__": defaults,
+        "__match_args__": () if kw_only else names,
+        "__repr__": _repr,
+        "__eq__": _eq,
+        "__hash__": _hash if frozen else None,
+    }
+    if frozen:
+        added |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
+    if slots:
+        added |= {"__slots__": names, "__getstate__": _values, "__setstate__": _restore}
+    else:
+        own |= {name: default for name, default in defaults.items() if not isinstance(default, _Factory)}
+    made: Any = type(cls)(cls.__name__, cls.__bases__, added | own)
+    for name in ("__dataclass_fields__", "__dataclass_params__"):
+        setattr(made, name, _AsDataclass(made, name, frozen=frozen, kw_only=kw_only))
+
+    def first(self: Any, *args: Any, **kwargs: Any) -> None:
+        """Make the true `__init__`, with the first record: of most classes a command makes none."""
+        made.__init__ = _init(made, frozen=frozen, slots=slots, kw_only=kw_only)
+        made.__init__(self, *args, **kwargs)
+
+    made.__init__ = first
+    return made  # type: ignore[no-any-return]
+
+
+def _init(cls: Any, *, frozen: bool, slots: bool, kw_only: bool) -> Callable[..., None]:
+    """The `__init__` of a record, as `dataclasses` would write it."""
+    parameters, body = ["self", "*"] if kw_only else ["self"], []
+    values: dict[str, Any] = {"_set": object.__setattr__, "_missing": object()}
+    if not slots:
+        body.append("_own = self.__dict__")
+    for name in cls.__fields__:
+        value = name
+        if name not in cls.__defaults__:
+            parameters.append(name)
+        elif isinstance(cls.__defaults__[name], _Factory):
+            values[f"_make_{name}"] = cls.__defaults__[name].default_factory
+            parameters.append(f"{name}=_missing")
+            value = f"_make_{name}() if {name} is _missing else {name}"
+        else:
+            values[f"_default_{name}"] = cls.__defaults__[name]
+            parameters.append(f"{name}=_default_{name}")
+        if not slots:
+            body.append(f"_own[{name!r}] = {value}")
+        else:
+            body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+    exec(f"def __init__({', '.join(parameters)}):\n " + "\n ".join(body), values)  # noqa: S102 - of names alone
+    init: Callable[..., None] = values["__init__"]
+    init.__qualname__ = f"{cls.__qualname__}.__init__"
+    return init
+
+
+class _AsDataclass:
+    """What `dataclasses` looks for on a class of its own, made by it when it does."""
+
+    __slots__ = ("_cls", "_name", "_options")
+
+    def __init__(self, cls: Any, name: str, **options: bool) -> None:
+        self._cls, self._name, self._options = cls, name, options
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        from dataclasses import make_dataclass
+
+        fields = [(name, kind, self._field(name)) for name, kind in self._cls.__annotations__.items()]
+        alike = make_dataclass(self._cls.__name__, fields, **self._options)  # type: ignore[arg-type]
+        found = getattr(alike, self._name)
+        setattr(self._cls, self._name, found)
+        return found
+
+    def _field(self, name: str) -> Any:
+        import dataclasses
+
+        default = self._cls.__defaults__.get(name, dataclasses.MISSING)
+        if isinstance(default, _Factory):
+            return dataclasses.field(default_factory=default.default_factory)
+        return dataclasses.field(default=default)
+
+
+def _values(record: Any) -> tuple[Any, ...]:
+    return tuple(getattr(record, name) for name in record.__fields__)
+
+
+def _restore(record: Any, values: tuple[Any, ...]) -> None:
+    for name, value in zip(record.__fields__, values, strict=True):
+        object.__setattr__(record, name, value)
+
+
+def _repr(record: Any) -> str:
+    shown = ", ".join(f"{name}={getattr(record, name)!r}" for name in record.__fields__)
+    return f"{type(record).__qualname__}({shown})"
+
+
+def _eq(record: Any, other: object) -> bool:
+    return _values(record) == _values(other) if type(other) is type(record) else NotImplemented
+
+
+def _hash(record: Any) -> int:
+    return hash(_values(record))
+
+
+def _refuse_set(record: Any, name: str, value: object) -> None:
+    from dataclasses import FrozenInstanceError
+
+    del record, value
+    raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_delete(record: Any, name: str) -> None:
+    from dataclasses import FrozenInstanceError
+
+    del record
+    raise FrozenInstanceError(f"cannot delete field {name!r}")
