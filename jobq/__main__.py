@@ -1,6 +1,10 @@
 """The command line's entry, also as `python -m jobq`: a Ctrl-C while it is still being imported ends it quietly."""
 
-from typing import NoReturn
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 def main() -> NoReturn:
@@ -10,7 +14,7 @@ def main() -> NoReturn:
         SystemExit: always.
     """
     try:
-        from jobq.cli import main as run
+        from jobq.cli.entry import main as run
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 from jobq.errors import DuplicateJob, InvalidInput
@@ -49,7 +48,9 @@ def prepare(app: App, specs: Iterable[object], *, allow_unknown_handler: bool) -
     return new
 
 
-def store_new(app: App, new: Sequence[NewJob], *, if_absent: bool, progress: Callable[[int], None] | None) -> list[Job]:
+def store_new(
+    app: App, new: Sequence[NewJob], *, if_absent: bool, progress: Callable[[int], None] | None = None
+) -> list[Job]:
     """Store jobs that `prepare` made; the jobs, in order.
 
     Up to 1,000 are stored all or none. More go in batches of 1,000, after every id has been looked for: then only a
@@ -108,4 +109,6 @@ def _standing(app: App, new: Iterable[NewJob], *, if_absent: bool) -> dict[str, 
 
 
 def _work(job: Job) -> tuple[Any, ...]:
+    import json  # of what was there already
+
     return job.command, job.handler, json.dumps(job.payload, sort_keys=True)

@@ -11,7 +11,7 @@ import os
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from jobq.records import field, record
+from jobq.records import defaults_of, field, made_defaults_of, record
 from jobq.times import format_time, parse_time, seconds_of
 
 TYPE_CHECKING = False
@@ -276,15 +276,8 @@ def new_id() -> str:
     return "".join(_BASE32[bits >> shift & 31] for shift in range(75, -1, -5))
 
 
-_DEFAULTS: dict[str, Any] = {
-    name: spec.default_factory() if callable(spec.default_factory) else spec.default
-    for name, spec in Job.__dataclass_fields__.items()
-    if name != "extra"
-}
-_FRESH: dict[str, Any] = {
-    name: spec.default_factory() for name, spec in Job.__dataclass_fields__.items() if callable(spec.default_factory)
-}
-
+_DEFAULTS = {name: value for name, value in defaults_of(Job).items() if name != "extra"}
+_FRESH = made_defaults_of(Job)
 _TIMES = ("run_at", "created_at", "updated_at", "started_at", "finished_at", "cancel_requested_at")
 
 _WRITE: dict[str, Callable[[Any], Any]] = {

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["field", "record"]
+__all__ = ["REQUIRED", "defaults_of", "field", "made_defaults_of", "record"]
+
+REQUIRED = object()
+"""Stands for the default of a field that has none."""
 
 
 class _Factory:
@@ -43,6 +46,18 @@ if TYPE_CHECKING:
     from dataclasses import field
 else:
     record, field = _record, _field
+
+
+def defaults_of(cls: Any) -> dict[str, Any]:
+    """What each field of a record is where it is not given, by name, in their order."""
+    return {name: cls.__defaults__.get(name, REQUIRED) for name in cls.__fields__} | made_defaults_of(cls)
+
+
+def made_defaults_of(cls: Any) -> dict[str, Any]:
+    """Those of the defaults that are made anew for each record, made now."""
+    return {
+        name: default.default_factory() for name, default in cls.__defaults__.items() if isinstance(default, _Factory)
+    }
 
 
 def _made(cls: type, *, frozen: bool, slots: bool, kw_only: bool) -> type:

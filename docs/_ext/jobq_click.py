@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobq.cli import root
 from jobq.cli.base import GLOBAL_OPTIONS
+from jobq.cli.root import root
 from jobq.cli.selection import selection
 
 if TYPE_CHECKING:

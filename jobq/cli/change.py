@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobq.cli.base import Globals, Group, command, confirm, first_failure, show_json, with_globals
+from jobq.cli.base import Globals, Group, command, confirm, first_failure, with_globals
 from jobq.cli.selection import Selection, exact_job, find, select, selection
+from jobq.cli.streams import show_json
 from jobq.cli.text import columns, one_line
 from jobq.errors import StoreUnavailable, WaitTimeout, WrongState
 from jobq.job import State

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobq.cli.base import Globals, Group, show_json, with_globals
+from jobq.cli.base import Globals, Group, with_globals
+from jobq.cli.streams import show_json
 from jobq.cli.survey import Value, survey
 from jobq.cli.text import masked, one_line
 from jobq.errors import InvalidInput, UnknownKey

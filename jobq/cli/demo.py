@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobq.cli.base import Globals, command
-from jobq.cli.streams import talk
-from jobq.cli.text import safe
+from jobq.cli.streams import safe, talk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

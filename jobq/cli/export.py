@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobq.cli.base import Globals, command, show_json_lines
+from jobq.cli.base import Globals, command
 from jobq.cli.redaction import redacted
 from jobq.cli.selection import Selection, find, select, selection
+from jobq.cli.streams import show_json_lines
 from jobq.errors import JobqError, NotFound, UnsafeHome
 from jobq.files import replacing
 

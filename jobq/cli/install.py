@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobq import __version__
-from jobq.cli.base import Globals, command, show_json
-from jobq.cli.text import columns, one_line, safe
+from jobq.cli.base import Globals, command
+from jobq.cli.streams import safe, show_json
+from jobq.cli.text import columns, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -174,7 +175,7 @@ def completion_command(_state: Globals, shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from jobq.cli import root
+    from jobq.cli.root import root
 
     kind = get_completion_class(shell)
     if kind is None:

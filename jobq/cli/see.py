@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobq.cli.base import Globals, command, show_json, show_json_lines
+from jobq.cli.base import Globals, command
 from jobq.cli.progress import in_short, reported
 from jobq.cli.selection import Selection, find, select, selection
+from jobq.cli.streams import show_json, show_json_lines
 from jobq.cli.text import columns, local_time, state_text
 from jobq.job import State
 

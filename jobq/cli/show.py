@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobq.cli.base import Globals, command, show_json
+from jobq.cli.base import Globals, command
 from jobq.cli.progress import in_full, progress_of, reported
 from jobq.cli.selection import find_job, latest_job
+from jobq.cli.streams import show_json
 from jobq.cli.text import coloured, columns, in_words, local_time, masked, one_line, pairs, state_text
 from jobq.job import WAITING, State
 from jobq.times import format_duration

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobq.cli.base import Globals, command, show_json
+from jobq.cli.base import Globals, command
+from jobq.cli.streams import show_json
 from jobq.cli.text import coloured, one_line
 
 if TYPE_CHECKING:

@@ -10,9 +10,12 @@ import errno
 import os
 import sys
 
-import click
+from jobq.codec import encode
 
-from jobq.cli.text import safe
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import IO
 
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
@@ -40,10 +43,64 @@ def prepare() -> None:
             reconfigure(errors="backslashreplace")
 
 
+class NobodyReads(Exception):
+    """The reader of stdout has closed the pipe."""
+
+
+def say(answer: str) -> None:
+    """Lines of the answer, on stdout."""
+    sys.stdout.write(f"{answer}\n")
+    sys.stdout.flush()
+
+
+def show_json(value: object) -> None:
+    """Print a value as JSON, alone on stdout; ASCII, so that no terminal and no locale can spoil it."""
+    import json
+
+    say(json.dumps(value, indent=2))
+
+
+def show_json_lines(values: Iterable[object]) -> None:
+    """Print values as JSON, one a line, as they come."""
+    for value in values:
+        say(encode(value))
+
+
+def read_input(path: str, limit: int | None = None) -> bytes:
+    """The content of a file, or of standard input for `-`.
+
+    Raises:
+        Misuse: it cannot be read, or is larger than `limit` bytes.
+    """
+    from jobq.cli.state import Misuse
+
+    try:
+        if path == "-":
+            data = sys.stdin.buffer.read() if limit is None else sys.stdin.buffer.read(limit + 1)
+        else:
+            with open(path, "rb") as file:
+                data = file.read() if limit is None else file.read(limit + 1)
+    except OSError as error:
+        raise Misuse(f"{path}: {error.strerror}") from None
+    if limit is not None and len(data) > limit:
+        raise Misuse(f"{path} has more than {limit} bytes")
+    return data
+
+
+def safe(text: str, stream: IO[str]) -> str:
+    """The text, with what steers a terminal written as escapes where the stream is one."""
+    if not stream.isatty():
+        return text
+    from jobq.cli.text import visible
+
+    return visible(text)
+
+
 def talk(message: str) -> None:
     """One line on stderr, harmless on a terminal; nothing where nobody can be told any more."""
     try:
-        click.echo(safe(message, sys.stderr), err=True)
+        sys.stderr.write(f"{safe(message, sys.stderr)}\n")
+        sys.stderr.flush()
     except (OSError, ValueError):
         return
 

@@ -43,11 +43,6 @@ def visible(text: str) -> str:
     return re.sub(_UNSAFE, lambda match: _escape(match.group()), text)
 
 
-def safe(text: str, stream: IO[str]) -> str:
-    """`visible` where the stream is a terminal; unchanged otherwise."""
-    return visible(text) if stream.isatty() else text
-
-
 def one_line(text: str) -> str:
     """The text on one line, harmless: newlines and tabs are shown as escapes too."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobq.cli.base import show_json_lines
 from jobq.cli.progress import in_full, progress_of
 from jobq.cli.status import lines_of, notes_of, record_of
+from jobq.cli.streams import show_json_lines
 from jobq.cli.terminal import Screen, can_draw
 from jobq.cli.text import in_words, one_line
 from jobq.clock import Wake

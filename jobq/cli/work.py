@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jobq.cli.base import Globals, Group, first_failure, show_json, with_globals
-from jobq.cli.streams import talk
-from jobq.cli.text import columns, local_time, one_line, safe
+from jobq.cli.base import Globals, Group, first_failure, with_globals
+from jobq.cli.streams import safe, show_json, talk
+from jobq.cli.text import columns, local_time, one_line
 from jobq.errors import NotFound, WorkerNotFound
 from jobq.files import read_private
 from jobq.presence import JOB_VARIABLES, WORKER_VARIABLE

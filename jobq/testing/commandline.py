@@ -95,7 +95,7 @@ class CommandLine:
 
 
 def _run(words: tuple[str, ...], data: bytes) -> Answer:
-    from jobq.cli import main
+    from jobq.cli.entry import main
 
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     code = 0

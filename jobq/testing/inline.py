@@ -10,6 +10,7 @@ from jobq.executor import Kind, Outcome
 from jobq.handlers import Failed, Handler, Snoozed, load
 from jobq.job import Job
 from jobq.queue import Queue
+from jobq.records import defaults_of
 from jobq.store import Query
 from jobq.testing.clock import FakeClock
 from jobq.testing.executors import ScriptedExecutor
@@ -118,7 +119,7 @@ def assert_enqueued(queue: Queue, /, *, count: int | None = None, **fields: Any)
         AssertionError: there are not so many; it tells what there is.
         TypeError: a job has no such field.
     """
-    for name in fields.keys() - Job.__dataclass_fields__.keys():
+    for name in fields.keys() - defaults_of(Job).keys():
         raise TypeError(f"a job has no field {name!r}")
     jobs = list(queue.find(Query()))
     found = [job for job in jobs if all(_same(getattr(job, name), value) for name, value in fields.items())]

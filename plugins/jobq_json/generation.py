@@ -8,8 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jobq_json.adding import Finder
     from jobq_json.directory import Directory
+    from jobq_json.finder import Finder
     from jobq_json.manifest import Manifest
     from jobq_json.view import View
 
@@ -65,7 +65,7 @@ class Generation:
             FileNotFoundError: the generation is over.
         """
         if self._finder is None:
-            from jobq_json.adding import Finder
+            from jobq_json.finder import Finder
 
             self._finder = Finder(self._directory, self.manifest, self.journal)
         return self._finder

@@ -20,8 +20,8 @@ import jobq
 import jobq.testing
 import jobq_log
 from jobq import errors, hookspecs
-from jobq.cli import root
 from jobq.cli.base import GLOBAL_OPTIONS
+from jobq.cli.root import root
 from jobq.events import EventKind
 from jobq.options import KERNEL_OPTIONS
 from jobq.settings import shown

@@ -370,7 +370,7 @@ def test_the_demo_shows_a_real_run_and_leaves_nothing(jobq, tmp_path):
 
 def test_the_demo_fails_when_something_is_not_as_promised(tmp_path):
     """With a kernel that cannot run jobs, each broken promise is named, and nothing is said to be well."""
-    code = "import sys\nfrom jobq.cli import demo, main\ndemo._PROMISED['hello'] = {'state': 'dead'}\nmain(['demo'])\n"
+    code = "import sys\nfrom jobq.cli import demo\nfrom jobq.cli.entry import main\ndemo._PROMISED['hello'] = {'state': 'dead'}\nmain(['demo'])\n"
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environ)
     assert done.returncode == 1

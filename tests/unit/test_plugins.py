@@ -12,7 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobq import cli, plugincache, pluginimport
+from jobq import plugincache, pluginimport
+from jobq.cli.root import COMMANDS
 from jobq.errors import PluginError
 from jobq.plugincache import PluginCache
 from jobq.pluginchecks import CORE_COMMANDS
@@ -252,7 +253,7 @@ def test_of_two_distributions_with_one_name_the_first_on_the_path_counts(install
 
 
 def test_no_plugin_may_add_a_command_of_jobqs_own():
-    assert set(cli._COMMANDS) == CORE_COMMANDS
+    assert set(COMMANDS) == CORE_COMMANDS
 
 
 def test_one_that_takes_long_is_named_while_it_does(install, monkeypatch):

@@ -151,6 +151,7 @@ def test_who_joins_or_leaves_just_now_is_not_seen(directory, join, monkeypatch):
 
     def leaves_after_the_listing(path):
         names = listdir(path)
+        monkeypatch.undo()
         member.close()
         return names
 

@@ -156,7 +156,7 @@ def test_a_wrong_setting_is_told_and_stops_nothing(world, receiver, extra, told)
 def test_with_no_url_it_is_not_even_imported(world):
     code = (
         "import sys\n"
-        "from jobq.cli import main\n"
+        "from jobq.cli.entry import main\n"
         "try:\n    main(['add', '--', 'true'])\n"
         "finally:\n    print(sorted(name for name in sys.modules if name.startswith('jobq_webhook')))\n"
     )

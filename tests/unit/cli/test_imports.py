@@ -1,9 +1,13 @@
 """What a command does not need it does not import: start-up is what a person and a shell loop pay for."""
 
+import contextlib
 import subprocess
 import sys
 
 import pytest
+
+from jobq.presence import FilePresence
+from jobq.testing import make_info
 
 HEAVY = {
     "asyncio",
@@ -35,7 +39,7 @@ def imported(code):
 
 def run(*args):
     return f"""
-from jobq.cli import main
+from jobq.cli.entry import main
 try:
     main({list(args)!r})
 except SystemExit as end:
@@ -44,7 +48,21 @@ except SystemExit as end:
 
 
 def test_the_command_line_imports_nothing_heavy():
-    assert imported("import jobq.cli") & HEAVY == set()
+    assert imported("import jobq.cli.root") & HEAVY == set()
+
+
+LEFT_OUT = {"click", "dataclasses", "filelock", "inspect", "json", "pathlib", "pluggy", "re", "threading", "typing"}
+"""Each costs a tenth of Python's own start or more; all of them together several times that."""
+
+
+@pytest.mark.parametrize("args", [["enqueue", '{"command": "true"}'], ["add", "--", "true"]])
+def test_what_a_shell_loop_runs_imports_next_to_nothing(args, tmp_path, monkeypatch):
+    """In a home whose plugins are remembered, and with a worker that serves the queue."""
+    monkeypatch.setenv("JOBQ_HOME", str(tmp_path / "home"))
+    for _ in ("makes the home", "remembers the plugins in it"):
+        imported(f"import jobq.plugincache\njobq.plugincache._SETTLED_SECONDS = -1\n{run(*args)}")
+    with contextlib.closing(FilePresence(tmp_path / "home" / "workers", make_info("w1"))):
+        assert imported(run(*args)) & (HEAVY - {"jobq_json"} | LEFT_OUT) == set()
 
 
 def test_the_package_imports_next_to_nothing():
@@ -68,11 +86,12 @@ def test_a_reading_command_brings_no_event_loop_and_no_database(tmp_path, monkey
 def test_every_command_is_found_and_has_a_help_text():
     import click
 
-    from jobq import cli
+    from jobq.cli.base import Globals
+    from jobq.cli.root import COMMANDS, root
 
-    context = click.Context(cli.root, obj=cli.Globals())
-    for name in cli._COMMANDS:
-        command = cli.root.get_command(context, name)
+    context = click.Context(root, obj=Globals())
+    for name in COMMANDS:
+        command = root.get_command(context, name)
         assert command is not None, name
         assert command.get_short_help_str(), name
         assert {"--home", "--store", "-p", "--quiet", "--debug"} <= {

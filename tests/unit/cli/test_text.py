@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobq.cli import text
+from jobq.cli.streams import safe
 from jobq.job import State
 from jobq.testing.builders import make_job
 from jobq.testing.clock import START
@@ -56,7 +57,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-@pytest.mark.parametrize("show", [text.visible, text.one_line, lambda shown: text.safe(shown, Terminal())])
+@pytest.mark.parametrize("show", [text.visible, text.one_line, lambda shown: safe(shown, Terminal())])
 def test_no_attack_survives(attack, show):
     shown = show(attack)
     assert steering(shown) == []
@@ -103,7 +104,7 @@ def test_harmless_text_is_left_alone():
 
 
 def test_what_goes_into_a_file_is_not_touched():
-    assert text.safe(ATTACKS["title"], io.StringIO()) == ATTACKS["title"]
+    assert safe(ATTACKS["title"], io.StringIO()) == ATTACKS["title"]
 
 
 def test_colours_only_on_a_terminal_that_wants_them(terminal, monkeypatch):

@@ -7,7 +7,6 @@ import pytest
 
 from jobq.errors import DuplicateJob
 from jobq.testing import START, make_job, new
-from jobq_json import adding
 
 BULK = [f"bulk-{number}" for number in range(100)]
 
@@ -75,13 +74,13 @@ def test_searching_time_and_again_keeps_the_ids(kit):
     store = kit.open()
     kit.add(store, *BULK)
     kit.compact(store)
-    for number in range(2 * adding._MANY):
+    for number in range(2 * finder._MANY):
         kit.add(store, f"own-{number}")
         with pytest.raises(DuplicateJob):
             kit.add(store, f"own-{number}")
         with pytest.raises(DuplicateJob):
             kit.add(store, BULK[number])
-    assert len(kit.jobs(store)) == len(BULK) + 2 * adding._MANY
+    assert len(kit.jobs(store)) == len(BULK) + 2 * finder._MANY
 
 
 def test_ids_of_another_handle_are_seen_in_between(kit):
