@@ -7,6 +7,7 @@ import pytest
 
 from jobq.errors import DuplicateJob
 from jobq.testing import START, make_job, new
+from jobq_json import finder
 
 BULK = [f"bulk-{number}" for number in range(100)]
 
