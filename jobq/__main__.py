@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -13,11 +15,15 @@ def main() -> NoReturn:
     Raises:
         SystemExit: always.
     """
+    gc.disable()  # what is made at the start stays to the end; who goes on for longer turns it on again
     try:
         from jobq.cli.entry import main as run
     except KeyboardInterrupt:
         raise SystemExit(130) from None
-    run()
+    try:
+        run()
+    finally:
+        gc.freeze()  # the process ends, and all of it with it: there is nothing to collect
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import cached_property
 
 from jobq.clock import Clock, SystemClock
 from jobq.errors import InvalidInput, NotSupported, PluginError, StoreUnavailable
 from jobq.home import locate
+from jobq.light import cached_property
 from jobq.options import KERNEL_OPTIONS
 from jobq.plugincache import PluginCache
 from jobq.plugins import Plugins
@@ -60,6 +60,9 @@ class App:
         debug: whether it also hears the traceback of a plugin that fails.
         store, executor: to be used instead of those that the settings choose.
 
+    Attributes:
+        home_exists: whether the home was there at the start, or was made since.
+
     Raises:
         NotSupported: the platform cannot keep the promises.
         UnsafeHome: the home is not ours alone, or not trusted.
@@ -87,7 +90,7 @@ class App:
         self._flags = dict(flags or {})
         self._asked = tuple(plugins)
         self._environ = environ
-        self._home_exists = self.home.exists()
+        self.home_exists = self.home.exists()
         if store is not None:
             self.store = store
         self._given_executor = executor
@@ -123,7 +126,7 @@ class App:
         kernel = self._kernel_settings
         blocked = [*kernel["plugins.block"], *(name[3:] for name in self._asked if name.startswith("no:"))]
         asked = [name for name in self._asked if not name.startswith("no:")]
-        cache = PluginCache(self.home.directory) if self._home_exists else None
+        cache = PluginCache(self.home.directory) if self.home_exists else None
         return Plugins(cache=cache, blocked=blocked, asked=asked, warn=warn, afresh=afresh)
 
     @cached_property
@@ -238,9 +241,9 @@ class App:
 
     def create_home(self) -> None:
         """Make the home if it is not there: before the first write."""
-        if not self._home_exists:
+        if not self.home_exists:
             self.home.create()
-            self._home_exists = True
+            self.home_exists = True
 
     def close_executor(self) -> None:
         """End what the executor keeps running; another one is made when it is next asked for."""
@@ -285,6 +288,6 @@ class App:
 
     @cached_property
     def _read_config(self) -> Callable[[], tuple[Mapping[str, Any], object]]:
-        if not self._home_exists:
+        if not self.home_exists:
             return lambda: ({}, None)
         return config_reader(self.config_path)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import select
 import time
 from abc import ABC, abstractmethod
-from datetime import UTC, datetime
 
+from jobq.light import UTC, datetime
 from jobq.times import floor_ms
 
 LONGEST_POLL = 2_000_000.0
@@ -99,6 +98,8 @@ class SystemClock(Clock):
         return time.monotonic()
 
     def wait(self, wake: Wake, seconds: float | None) -> bool:
+        import select
+
         poll = select.poll()
         poll.register(wake.fileno(), select.POLLIN)
         while seconds is not None and seconds > LONGEST_POLL:

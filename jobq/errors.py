@@ -49,6 +49,12 @@ class InvalidInput(JobqError):
         return InvalidInput(self.field, self.value, self.rule, line=line)
 
 
+class Misuse(JobqError):
+    """A command was called as it is not meant to be, and did nothing: it is told with how it is used."""
+
+    exit_code = 1
+
+
 class NotFound(JobqError):
     """There is no such job, worker, queue, key or run."""
 

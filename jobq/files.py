@@ -6,12 +6,12 @@ the effective user, mode 0600 whatever the umask; directories 0700.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
 
 from jobq.errors import StoreUnavailable, UnsafeHome
+from jobq.light import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def private_directories(path: StrPath) -> None:
         missing.append(parent)
         parent = os.path.dirname(parent)
     for parent in reversed(missing):
-        with contextlib.suppress(FileExistsError):  # somebody else's by now, as those above it are
+        with suppress(FileExistsError):  # somebody else's by now, as those above it are
             _make_directory(parent)
         _sync_entry(parent)
     private_directory(path)
@@ -103,10 +103,10 @@ def check_parents(path: StrPath) -> None:
 def _unmapped() -> Iterable[int]:
     """What the owners outside of a user namespace are shown as in it, the machine's root among them."""
     try:
-        with open("/proc/self/uid_map", encoding="ascii") as file:
-            everybody = file.read().split()[:3] == ["0", "0", "4294967295"]
+        with open("/proc/self/uid_map", "rb") as file:
+            everybody = file.read().split()[:3] == [b"0", b"0", b"4294967295"]
         if not everybody:
-            with open("/proc/sys/kernel/overflowuid", encoding="ascii") as file:
+            with open("/proc/sys/kernel/overflowuid", "rb") as file:
                 return (int(file.read()),)
     except (OSError, ValueError):
         return ()
@@ -169,7 +169,7 @@ def replace(path: StrPath, data: bytes, *, durable: bool) -> None:
         write_all(descriptor, data)
 
 
-@contextlib.contextmanager
+@contextmanager
 def replacing(path: StrPath, *, durable: bool) -> Iterator[int]:
     """A descriptor to write a file with that takes the place of `path` at the end, if there was no error.
 
@@ -192,7 +192,7 @@ def replacing(path: StrPath, *, durable: bool) -> Iterator[int]:
                 os.close(descriptor)
             os.replace(temporary, path)
         except BaseException:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 os.unlink(temporary)
             raise
         if durable:

@@ -9,7 +9,6 @@ comes to stand there later has not that token.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import sys
@@ -25,6 +24,7 @@ from jobq.files import (
     replace,
     unavailable,
 )
+from jobq.light import contextmanager
 from jobq.records import record
 
 TYPE_CHECKING = False
@@ -180,7 +180,7 @@ def _trusted(environ: Mapping[str, str]) -> list[str]:
         return []
 
 
-@contextlib.contextmanager
+@contextmanager
 def _locked(directory: str) -> Iterator[None]:
     """One process at a time changes what is in the directory."""
     lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

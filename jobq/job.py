@@ -8,9 +8,8 @@ back. The defaults are part of the format and frozen.
 from __future__ import annotations
 
 import os
-from datetime import datetime, timedelta
-from enum import StrEnum
 
+from jobq.light import StrEnum, datetime, timedelta
 from jobq.records import defaults_of, field, made_defaults_of, record
 from jobq.times import format_time, parse_time, seconds_of
 

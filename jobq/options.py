@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
+from jobq.light import timedelta
 from jobq.providers import Option
 
 CAPTURED = (

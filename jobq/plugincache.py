@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from datetime import timedelta
 from zlib import crc32
 
 from jobq import __version__
 from jobq.codec import encode, loads
 from jobq.errors import StoreError
 from jobq.files import private_directory, read_private, replace
-from jobq.handlers import Handler
+from jobq.light import timedelta
 from jobq.pluginscan import Plugin, Scan
 from jobq.providers import Option
 
@@ -25,6 +24,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+    from jobq.handlers import Handler
 
 _FORMAT = 2
 _SETTLED_SECONDS = 2.0
@@ -49,7 +50,7 @@ class PluginCache:
             plugins = [_plugin(**plugin) for plugin in record["plugins"]]
             if not all(plugin.distribution for plugin in plugins):  # it would be imported as a file, from anywhere
                 return None
-            return Scan(plugins, [Handler(**h) for h in record["handlers"]])
+            return Scan(plugins, [_handler(**handler) for handler in record["handlers"]])
         except (OSError, StoreError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
@@ -112,6 +113,12 @@ def _option_record(option: Option) -> dict[str, Any]:
     if isinstance(option.default, timedelta):
         record["default"] = {"seconds": option.default.total_seconds()}
     return record
+
+
+def _handler(**record: Any) -> Handler:
+    from jobq.handlers import Handler
+
+    return Handler(**record)
 
 
 def _plugin(**record: Any) -> Plugin:

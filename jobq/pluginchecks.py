@@ -1,4 +1,4 @@
-"""What a plugin may hand over: each record by itself, and their names against those of other plugins."""
+"""What a plugin may hand over."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from jobq.times import seconds_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
-    from jobq.pluginscan import Plugin
 
 CORE_COMMANDS = frozenset(
     "enqueue add worker status list show why logs wait cancel retry delete prune pause resume dlq config plugins "  # noqa: SIM905 - read as words
@@ -140,22 +139,3 @@ def _texts(value: object) -> bool:
 
 def _finite(number: object) -> bool:
     return isinstance(number, (int, float)) and not isinstance(number, bool) and -1e18 < number < 1e18
-
-
-def refuse_clashes(plugins: Iterable[Plugin]) -> None:
-    """A name that two plugins offer is an error of both that names both: no order decides."""
-    owners: dict[tuple[str, str], Plugin] = {}
-    for plugin in plugins:
-        if plugin.status != "ok":
-            continue
-        mine = [(kind, name) for kind, names in plugin.offers.items() for name in names]
-        mine += [("setting", name) for option in plugin.options for name in (option.name, *option.aliases)]
-        for key in mine:
-            other = owners.setdefault(key, plugin)
-            kind, name = key
-            if other is plugin and mine.count(key) > 1:
-                plugin.status, plugin.error = "failed", f"it offers the {kind} {name!r} twice"
-            elif other is not plugin:
-                plugin.status = other.status = "failed"
-                plugin.error = f"the {kind} {name!r} is offered by {other.title} too; block one of the two"
-                other.error = f"the {kind} {name!r} is offered by {plugin.title} too; block one of the two"

@@ -5,14 +5,12 @@ A module that ends the process (`os._exit`, a crash in C) or holds the interpret
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
-import warnings
 import zlib
-from contextlib import contextmanager, redirect_stdout
 
 from jobq.errors import PluginError, described
+from jobq.light import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +36,8 @@ def import_plugin(plugin: Plugin) -> Any:
     if not plugin.distribution:
         return _import_file(plugin.target)
     module_name, _, attributes = plugin.target.partition("[")[0].replace(" ", "").partition(":")
-    loaded: Any = importlib.import_module(module_name)
+    __import__(module_name)  # as importlib.import_module does, which brings more than most plugins
+    loaded: Any = sys.modules[module_name]
     for attribute in attributes.split(".") if attributes else ():
         loaded = getattr(loaded, attribute)
     return loaded
@@ -82,24 +81,42 @@ def watched(plugin: Plugin, tell: Callable[[str], None]) -> Iterator[None]:
 
 
 @contextmanager
-def aside() -> Iterator[list[str]]:
+def aside() -> Iterator[None]:
     """Within it, what a plugin prints goes to stderr: stdout is for answers.
 
     So does what bypasses `sys.stdout`, by descriptor 1 or in a process of its own, if there is no other thread that
-    could be writing an answer meanwhile. What is warned of is for the plugin's author: it is in the list afterwards,
-    one line each.
+    could be writing an answer meanwhile.
     """
-    remarks: list[str] = []
     saved = _put_aside()
     try:
-        with warnings.catch_warnings(record=True) as caught, redirect_stdout(sys.stderr):
-            warnings.simplefilter("default")
-            yield remarks
+        with printing_aside():
+            yield
     finally:
         if saved is not None:
             _flush()
             os.dup2(saved, 1)
             os.close(saved)
+
+
+@contextmanager
+def printing_aside() -> Iterator[None]:
+    """Within it, what is written to `sys.stdout` goes to stderr."""
+    before, sys.stdout = sys.stdout, sys.stderr
+    try:
+        yield
+    finally:
+        sys.stdout = before
+
+
+@contextmanager
+def remarked() -> Iterator[list[str]]:
+    """Within it, what is warned of is for the plugin's author: it is in the list afterwards, one line each."""
+    import warnings
+
+    remarks: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        yield remarks
     texts = (f"it warned: {_cut(f'{each.category.__name__}: {each.message}')}" for each in caught)
     remarks += list(dict.fromkeys(texts))[:_REMARKS]
 

@@ -11,7 +11,7 @@ import pluggy
 from jobq.errors import PluginError
 from jobq.hooks import MARK
 from jobq.pluginchecks import check_record, unknown_hooks
-from jobq.pluginimport import aside, import_plugin
+from jobq.pluginimport import aside, import_plugin, remarked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Loader:
         implementation = self._implementation(plugin, hook)
         if implementation is None:
             return []
-        with aside():
+        with aside(), remarked():
             records = list(implementation.function())
         for record in records:
             check_record(hook, record)
@@ -105,7 +105,7 @@ class Loader:
         if id(plugin) in self._loaded:
             return self._loaded[id(plugin)]
         start = time.perf_counter()
-        with aside() as remarks:
+        with aside(), remarked() as remarks:
             loaded = import_plugin(plugin)
         plugin.import_ms = round((time.perf_counter() - start) * 1000, 3)
         plugin.remarks = tuple(dict.fromkeys((*plugin.remarks, *remarks)))

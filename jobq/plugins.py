@@ -7,13 +7,11 @@ fails. What a scan found is remembered in the home (`jobq.plugincache`), so that
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager, nullcontext, redirect_stdout
-from functools import cached_property
 
 from jobq.errors import JobqError, PluginError, described, traceback_of
 from jobq.hooks import implementation
-from jobq.pluginchecks import refuse_clashes
-from jobq.pluginimport import aside, import_plugin, told, watched
+from jobq.light import cached_property, contextmanager, suppress
+from jobq.pluginimport import aside, import_plugin, printing_aside, remarked, told, watched
 from jobq.pluginscan import Plugin, Scan, is_file, plugin_of_file, scan_installed
 from jobq.providers import Provider
 
@@ -82,7 +80,7 @@ class Plugins:
                 learnt = learnt or (plugin.status != before and bool(plugin.distribution))
         if cache is not None and learnt:
             cache.save(Scan([plugin for plugin in self.all if plugin.distribution], scan.handlers))
-        refuse_clashes(self.all)
+        _refuse_clashes(self.all)
 
     def require_asked(self) -> None:
         """Check that what `-p` asked for is there and works.
@@ -226,7 +224,7 @@ class Plugins:
 
     def _watching(self, plugin: Plugin) -> AbstractContextManager[None]:
         known = plugin.import_ms < _QUICK_MS if self._only_remembered else self._loader.has_loaded(plugin)
-        return nullcontext() if known else watched(plugin, self._warn)
+        return suppress() if known else watched(plugin, self._warn)
 
     @cached_property
     def _loader(self) -> Loader:
@@ -242,7 +240,7 @@ class Plugins:
     def _offered_by(self, plugin: Plugin, hook: str) -> list[Any]:
         """What a plugin hands over through a hook; a remembered one is asked without pluggy, which found it sound."""
         if self._only_remembered and plugin.distribution:
-            with aside():
+            with aside(), remarked() if plugin.remarks else suppress():
                 function = implementation(import_plugin(plugin), hook)
                 if function is not None:
                     return list(function())
@@ -272,17 +270,35 @@ def _guarded(make: Callable[..., Any], what: str, kind: str) -> Callable[..., An
 
     def made(settings: Settings, context: Context) -> Any:
         try:
-            with redirect_stdout(sys.stderr):
+            with printing_aside():
                 thing = make(settings, context)
         except (JobqError, KeyboardInterrupt):
             raise
         except BaseException as error:
             raise PluginError(f"{what} cannot be made: {described(error)}") from error
-        from importlib import import_module
-
-        interface = getattr(import_module(f"jobq.{kind}"), kind.capitalize())
+        __import__(f"jobq.{kind}")
+        interface = getattr(sys.modules[f"jobq.{kind}"], kind.capitalize())
         if not isinstance(thing, interface):
             raise PluginError(f"{what} cannot be used: its make gave {thing!r}, which is no {interface.__name__}")
         return thing
 
     return made
+
+
+def _refuse_clashes(plugins: Iterable[Plugin]) -> None:
+    """A name that two plugins offer is an error of both that names both: no order decides."""
+    owners: dict[tuple[str, str], Plugin] = {}
+    for plugin in plugins:
+        if plugin.status != "ok":
+            continue
+        mine = [(kind, name) for kind, names in plugin.offers.items() for name in names]
+        mine += [("setting", name) for option in plugin.options for name in (option.name, *option.aliases)]
+        for key in mine:
+            other = owners.setdefault(key, plugin)
+            kind, name = key
+            if other is plugin and mine.count(key) > 1:
+                plugin.status, plugin.error = "failed", f"it offers the {kind} {name!r} twice"
+            elif other is not plugin:
+                plugin.status = other.status = "failed"
+                plugin.error = f"the {kind} {name!r} is offered by {other.title} too; block one of the two"
+                other.error = f"the {kind} {name!r} is offered by {plugin.title} too; block one of the two"

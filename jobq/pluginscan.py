@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from jobq.errors import described
-from jobq.handlers import Handler
 from jobq.records import field, record
 
 TYPE_CHECKING = False
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from importlib.metadata import Distribution, EntryPoint
 
+    from jobq.handlers import Handler
     from jobq.providers import Option
 
 GROUP = "jobq"
@@ -77,6 +77,8 @@ def scan_installed() -> Scan:
     A distribution whose metadata is broken costs nobody else anything: where its entry points cannot be read, it
     stands among the plugins as a failed one of its own name.
     """
+    from jobq.handlers import Handler
+
     plugins: list[Plugin] = []
     handlers: list[Handler] = []
     for distribution in _distributions():

@@ -13,15 +13,14 @@ copied along with a home, the original's worker is nobody's to recover.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import weakref
-from datetime import UTC, datetime
 
 from jobq.codec import encode, loads
-from jobq.errors import StoreError, StoreUnavailable
+from jobq.errors import StoreError
 from jobq.files import open_private, private_directory, replace, unavailable
+from jobq.light import UTC, datetime, suppress
 from jobq.members import Presence, WorkerInfo
 
 TYPE_CHECKING = False
@@ -65,13 +64,14 @@ class FilePresence(Presence):
             _publish(jobs)
             _publish(lock)
         except BaseException:
-            for descriptor, path in zip(made, (lock, jobs), strict=False):
+            for descriptor in made:
                 os.close(descriptor)
-                with contextlib.suppress(OSError):
-                    os.unlink(_unpublished(path))
+            left = [_unpublished(jobs), _unpublished(lock)]
             if self._lock_fd < 0:
-                with contextlib.suppress(StoreUnavailable):
-                    _unlink_all(self._directory, self.id)
+                left = [f"{self._directory}/{self.id}.json", jobs, *left]
+            for path in left:  # by their names: to list the directory takes a descriptor, of which there may be none
+                with suppress(OSError):
+                    os.unlink(path)
             raise
         before = (self._lock_fd, self.jobs_fd)
         self._lock_fd, self.jobs_fd = made
@@ -297,7 +297,7 @@ def _unlink_all(directory: StrPath, worker_id: str) -> None:
         files = [f"{directory}/{worker_id}.{kind}" for kind in ("json", "jobs", "runs", "lock")]
         # The locks last, here as in the order of the names: without them the rest is not found again
         for path in (*files[:-1], *unpublished, files[-1]):
-            with contextlib.suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):
                 os.unlink(path)
     except OSError as error:
         raise unavailable(error, directory) from None

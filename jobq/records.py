@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["REQUIRED", "defaults_of", "field", "made_defaults_of", "record"]
 
+_FEW = 50
+"""So many records are made before a class gets an `__init__` of its own, which takes as long as making these."""
+
 REQUIRED = object()
 """Stands for the default of a field that has none."""
 
@@ -60,35 +63,94 @@ def made_defaults_of(cls: Any) -> dict[str, Any]:
     }
 
 
-def _made(cls: type, *, frozen: bool, slots: bool, kw_only: bool) -> type:
+class _AsDataclass:
+    """What `dataclasses` looks for on a class of its own, made by it when it does."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        from dataclasses import make_dataclass
+
+        cls: Any = next(each for each in owner.__mro__ if "__fields__" in each.__dict__)
+        fields = [(name, kind, _dataclass_field(cls, name)) for name, kind in cls.__annotations__.items()]
+        found = getattr(make_dataclass(cls.__name__, fields, **cls.__options__), self._name)
+        setattr(cls, self._name, found)
+        return found
+
+
+def _dataclass_field(cls: Any, name: str) -> Any:
+    import dataclasses
+
+    default = cls.__defaults__.get(name, dataclasses.MISSING)
+    if isinstance(default, _Factory):
+        return dataclasses.field(default_factory=default.default_factory)
+    return dataclasses.field(default=default)
+
+
+_FIELDS, _PARAMS = _AsDataclass("__dataclass_fields__"), _AsDataclass("__dataclass_params__")
+
+
+def _made(cls: Any, *, frozen: bool, slots: bool, kw_only: bool) -> Any:
     names = tuple(cls.__annotations__)
-    own = {name: value for name, value in cls.__dict__.items() if name not in ("__dict__", "__weakref__")}
-    defaults = {name: own.pop(name) for name in names if name in own}
+    own = cls.__dict__
+    defaults = {name: own[name] for name in names if name in own}
     added: dict[str, Any] = {
         "__fields__": names,
         "__defaults__": defaults,
+        "__options__": {"frozen": frozen, "kw_only": kw_only},
         "__match_args__": () if kw_only else names,
         "__repr__": _repr,
         "__eq__": _eq,
         "__hash__": _hash if frozen else None,
+        "__dataclass_fields__": _FIELDS,
+        "__dataclass_params__": _PARAMS,
     }
     if frozen:
         added |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
     if slots:
         added |= {"__slots__": names, "__getstate__": _values, "__setstate__": _restore}
+        kept = {name: own[name] for name in own if name not in defaults and name not in ("__dict__", "__weakref__")}
+        cls = type(cls)(cls.__name__, cls.__bases__, added | kept)
     else:
-        own |= {name: default for name, default in defaults.items() if not isinstance(default, _Factory)}
-    made: Any = type(cls)(cls.__name__, cls.__bases__, added | own)
-    for name in ("__dataclass_fields__", "__dataclass_params__"):
-        setattr(made, name, _AsDataclass(made, name, frozen=frozen, kw_only=kw_only))
+        for name, value in added.items():
+            if name not in own:
+                setattr(cls, name, value)
+        for name, default in defaults.items():
+            if isinstance(default, _Factory):
+                delattr(cls, name)
+    few = iter(range(_FEW))
 
     def first(self: Any, *args: Any, **kwargs: Any) -> None:
-        """Make the true `__init__`, with the first record: of most classes a command makes none."""
-        made.__init__ = _init(made, frozen=frozen, slots=slots, kw_only=kw_only)
-        made.__init__(self, *args, **kwargs)
+        """Make the first few records; then, or to say what is wrong with a call, the `__init__` for all others."""
+        if next(few, None) is None or (args and kw_only) or not _fill(self, args, kwargs):
+            cls.__init__ = _init(cls, frozen=frozen, slots=slots, kw_only=kw_only)
+            cls.__init__(self, *args, **kwargs)
 
-    made.__init__ = first
-    return made  # type: ignore[no-any-return]
+    cls.__init__ = first
+    return cls
+
+
+def _fill(record: Any, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
+    """Give a record its values; False where the call is not one of it."""
+    names, defaults = record.__fields__, record.__defaults__
+    values = dict(zip(names, args, strict=False))
+    if len(args) > len(names) or not values.keys().isdisjoint(given):
+        return False
+    values.update(given)
+    known = 0
+    for name in names:
+        if name in values:
+            value = values[name]
+            known += 1
+        elif name in defaults:
+            value = defaults[name]
+            if isinstance(value, _Factory):
+                value = value.default_factory()
+        else:
+            return False
+        object.__setattr__(record, name, value)
+    return known == len(values)
 
 
 def _init(cls: Any, *, frozen: bool, slots: bool, kw_only: bool) -> Callable[..., None]:
@@ -116,32 +178,6 @@ def _init(cls: Any, *, frozen: bool, slots: bool, kw_only: bool) -> Callable[...
     init: Callable[..., None] = values["__init__"]
     init.__qualname__ = f"{cls.__qualname__}.__init__"
     return init
-
-
-class _AsDataclass:
-    """What `dataclasses` looks for on a class of its own, made by it when it does."""
-
-    __slots__ = ("_cls", "_name", "_options")
-
-    def __init__(self, cls: Any, name: str, **options: bool) -> None:
-        self._cls, self._name, self._options = cls, name, options
-
-    def __get__(self, instance: object, owner: type) -> Any:
-        from dataclasses import make_dataclass
-
-        fields = [(name, kind, self._field(name)) for name, kind in self._cls.__annotations__.items()]
-        alike = make_dataclass(self._cls.__name__, fields, **self._options)  # type: ignore[arg-type]
-        found = getattr(alike, self._name)
-        setattr(self._cls, self._name, found)
-        return found
-
-    def _field(self, name: str) -> Any:
-        import dataclasses
-
-        default = self._cls.__defaults__.get(name, dataclasses.MISSING)
-        if isinstance(default, _Factory):
-            return dataclasses.field(default_factory=default.default_factory)
-        return dataclasses.field(default=default)
 
 
 def _values(record: Any) -> tuple[Any, ...]:

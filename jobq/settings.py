@@ -7,10 +7,10 @@ default. Keys are written with hyphens or underscores alike. What is `live` is r
 from __future__ import annotations
 
 import os
-from datetime import timedelta
 
 from jobq.errors import InvalidInput, StoreError, UnknownKey
 from jobq.files import read_private
+from jobq.light import timedelta
 from jobq.times import duration_of, format_duration, parse_duration, seconds_of
 
 TYPE_CHECKING = False

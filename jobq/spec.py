@@ -6,11 +6,11 @@ This is the one edge where job fields are checked; inside, nothing checks them a
 from __future__ import annotations
 
 import os
-from datetime import datetime, timedelta
 
 from jobq.codec import encode
 from jobq.errors import HIDDEN, InvalidInput
 from jobq.job import Job, new_id
+from jobq.light import datetime, timedelta
 from jobq.store import NewJob
 from jobq.strictjson import check_json, is_encodable
 from jobq.times import ceil_ms, parse_instant, to_duration

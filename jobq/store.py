@@ -6,11 +6,11 @@ everywhere: a store reads no clock of its own (one that spans machines may use i
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
 
 from jobq.errors import JobNotFound
 from jobq.job import State
+from jobq.light import suppress
 from jobq.records import record
 
 TYPE_CHECKING = False
@@ -239,7 +239,7 @@ class Store(ABC):
         """
         found = {}
         for job_id in job_ids:
-            with contextlib.suppress(JobNotFound):
+            with suppress(JobNotFound):
                 found[job_id] = self.get(job_id)
         return found
 

@@ -6,10 +6,8 @@ the texts of two instants sort as the instants do.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-
 from jobq.errors import InvalidInput
+from jobq.light import UTC, datetime, timedelta
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = r"(?a)(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+"
@@ -32,10 +30,19 @@ def ceil_ms(moment: datetime) -> datetime:
     return floor if floor == moment else floor + _MILLISECOND
 
 
-@lru_cache(maxsize=1024)  # the jobs of a batch share their times, and each is written several times
+_WRITTEN: dict[datetime, str] = {}
+"""Instants as text: the jobs of a batch share their times, and each is written several times."""
+_MOST_WRITTEN = 1024
+
+
 def format_time(moment: datetime) -> str:
     """An aware UTC datetime as `2026-07-11T20:57:58.316Z`."""
-    return moment.isoformat(timespec="milliseconds")[:23] + "Z"
+    text = _WRITTEN.get(moment)
+    if text is None:
+        if len(_WRITTEN) >= _MOST_WRITTEN:
+            _WRITTEN.clear()
+        text = _WRITTEN[moment] = moment.isoformat(timespec="milliseconds")[:23] + "Z"
+    return text
 
 
 def parse_time(text: str) -> datetime:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobq.cli.options import GLOBAL
-from jobq.cli.state import Globals, Misuse
+from jobq.cli.state import Globals
 from jobq.cli.streams import talk
+from jobq.errors import Misuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -5,12 +5,13 @@ Nothing here imports click: the two commands that a shell loop runs do without i
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from jobq.cli import quick
-from jobq.cli.state import Globals, Misuse
+from jobq.cli.state import Globals
 from jobq.cli.streams import NobodyReads, abandon, finish, is_unwritable, prepare, talk
-from jobq.errors import JobqError, PluginError, traceback_of
+from jobq.errors import JobqError, Misuse, PluginError, traceback_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def _act(args: list[str], state: Globals) -> int:
             return act()
         except Misuse:  # click tells how it is used
             state.reset()
+    gc.enable()
     from jobq.cli.root import run
 
     return run(args, state)

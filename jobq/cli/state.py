@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import sys
-from functools import cached_property
 
 from jobq.cli.streams import talk
-from jobq.errors import JobqError, traceback_of
+from jobq.errors import traceback_of
+from jobq.light import cached_property
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from jobq.app import App
     from jobq.queue import Queue
-
-
-class Misuse(JobqError):
-    """A command was called in a way that it is not to be: it is told with how it is used. Nothing was done yet."""
-
-    exit_code = 1
 
 
 class Globals:
@@ -52,9 +46,9 @@ class Globals:
 
     def name_home(self) -> None:
         """Say which home is used, once, where it is not the default one."""
-        if self.app.home.source != "default" and not self._home_named:
+        if self.app.home.source != "default" and not self._home_named and not self.quiet:
             self._home_named = True
-            there = "" if self.app.home.exists() else " (nothing is there yet)"
+            there = "" if self.app.home_exists else " (nothing is there yet)"
             self.note(f"home: {self.app.home.directory}{there}")
 
     def warn(self, message: str) -> None:

@@ -72,7 +72,7 @@ def read_input(path: str, limit: int | None = None) -> bytes:
     Raises:
         Misuse: it cannot be read, or is larger than `limit` bytes.
     """
-    from jobq.cli.state import Misuse
+    from jobq.errors import Misuse
 
     try:
         if path == "-":

@@ -6,9 +6,8 @@ import os
 import sys
 
 from jobq import adding
-from jobq.cli.state import Misuse
 from jobq.cli.streams import read_input, say, show_json
-from jobq.errors import HIDDEN, InvalidInput, JobqError
+from jobq.errors import HIDDEN, InvalidInput, JobqError, Misuse
 from jobq.strictjson import loads
 from jobq.times import parse_at, parse_duration
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 
 from jobq.errors import Conflict, NotFound, StoreError, StoreUnreadable
+from jobq.light import contextmanager
 from jobq_json.directory import Directory
 from jobq_json.generation import Generation
 from jobq_json.manifest import WAY_OUT

@@ -6,11 +6,11 @@ replaced. Reading needs no lock and creates nothing.
 
 from __future__ import annotations
 
-import contextlib
 import os
 
 from jobq import files
 from jobq.errors import StoreUnavailable, StoreUnreadable
+from jobq.light import contextmanager, suppress
 from jobq.times import format_time
 from jobq_json import manifest
 from jobq_json.lines import sound
@@ -20,6 +20,7 @@ from jobq_json.manifest import NAME, WAY_OUT, Manifest
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from jobq.clock import Clock
 
@@ -76,7 +77,7 @@ class Directory:
             raise files.unavailable(error, self._manifest_path) from None
         if _version(facts) != self._version:
             self._check()
-            with contextlib.suppress(FileNotFoundError):  # removed this very moment: the next look says so
+            with suppress(FileNotFoundError):  # removed this very moment: the next look says so
                 self._read_manifest()
         return self._manifest
 
@@ -115,7 +116,7 @@ class Directory:
         """
         return files.open_private(f"{self.path}/{name}", os.O_RDONLY)
 
-    def held(self) -> contextlib.AbstractContextManager[None]:
+    def held(self) -> AbstractContextManager[None]:
         """Hold the writers' lock.
 
         Raises:
@@ -124,7 +125,7 @@ class Directory:
         """
         return self._lock.held(self.open_for_writing)
 
-    @contextlib.contextmanager
+    @contextmanager
     def locked(self) -> Iterator[Manifest]:
         """Hold the writers' lock; the manifest under it. The first time, the store is made.
 
@@ -182,7 +183,7 @@ class Directory:
             FileExistsError: there is one of that name, and it is not to be made `again`.
         """
         try:
-            with contextlib.suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):
                 if again:
                     os.unlink(f"{self.path}/{name}")
         except OSError as error:
@@ -205,7 +206,7 @@ class Directory:
         """Remove the data files that are not in `kept`, and manifests that never came into force."""
         for name in self._data_files():
             if name not in kept:
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     os.unlink(f"{self.path}/{name}")
 
     def close(self) -> None:
@@ -245,7 +246,7 @@ class Directory:
                 continue
             else:
                 header = b""
-            with contextlib.suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):
                 if os.path.getsize(f"{self.path}/{name}") > len(header) or not header.startswith(self._whole(name)):
                     if os.path.exists(f"{self.path}/{NAME}"):
                         return
@@ -280,7 +281,7 @@ class Directory:
     def _check(self) -> None:
         if self._checked:
             return
-        with contextlib.suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):
             files.check_directory(self.path)
             if not self._allow_network:
                 _refuse_network(self.path)
@@ -295,7 +296,7 @@ class Directory:
         """
         if self._lock.opened:
             return
-        with contextlib.suppress(OSError):  # most often it is there; else making it tells what is wrong
+        with suppress(OSError):  # most often it is there; else making it tells what is wrong
             self._check()
         if not self._checked:
             files.private_directory(self.path)

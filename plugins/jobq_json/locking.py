@@ -5,13 +5,13 @@ It is flock, as filelock takes it, which is not imported here: that would cost a
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import time
 
 from jobq import files
 from jobq.errors import StoreLocked, StoreUnavailable
+from jobq.light import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class WritersLock:
         except FileNotFoundError:
             raise StoreUnavailable(f"{self._directory} was removed while it was being opened") from None
 
-    @contextlib.contextmanager
+    @contextmanager
     def held(self, prepare: Callable[[], None]) -> Iterator[None]:
         """Hold it; `prepare` sees to it that it is open, and is called again where its file was removed meanwhile.
 

@@ -11,6 +11,7 @@ from jobq.errors import (
     JobNotFound,
     JobqError,
     JobsUnsuccessful,
+    Misuse,
     NotFound,
     NotSupported,
     PluginError,
@@ -24,6 +25,7 @@ from jobq.errors import (
 EXIT_CODES = {
     JobqError: 70,
     InvalidInput: 1,
+    Misuse: 1,
     NotFound: 3,
     Conflict: 4,
     StoreError: 5,

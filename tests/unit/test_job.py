@@ -38,7 +38,7 @@ FIELDS = {
     "payload": values,
     "queue": names,
     "priority": st.integers(-1000, 1000),
-    "state": st.sampled_from(State),
+    "state": st.sampled_from(list(State)),
     "attempts": counts,
     "max_attempts": st.integers(1, 2**31),
     "losses": counts,

@@ -431,6 +431,26 @@ def test_what_was_killed_as_it_made_its_files_anew_stays_for_recovery(directory,
     assert list(directory.iterdir()) == []
 
 
+def test_of_a_join_that_runs_out_of_descriptors_nothing_stays(directory, monkeypatch):
+    """To list a directory takes one too."""
+    directory.mkdir(mode=0o700)
+
+    def refusing(call):
+        def refuse(*args):
+            if (directory / "w1.json").exists():
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return call(*args)
+
+        return refuse
+
+    for name in ("rename", "listdir"):
+        monkeypatch.setattr(os, name, refusing(getattr(os, name)))
+    with pytest.raises(StoreUnavailable, match="Too many open files"):
+        FilePresence(directory, make_info("w1"))
+    monkeypatch.undo()
+    assert list(directory.iterdir()) == []
+
+
 def read_only(*args, **kwargs):
     """What the system answers to a change on a file system that is read-only."""
     raise OSError(errno.EROFS, os.strerror(errno.EROFS))

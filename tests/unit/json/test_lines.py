@@ -23,7 +23,7 @@ JOBS = st.builds(
     queue=NAMES,
     priority=st.integers(-1000, 1000),
     losses=st.integers(0, 3),
-    state=st.sampled_from(State),
+    state=st.sampled_from(list(State)),
     payload=st.dictionaries(TEXTS, TEXTS | st.lists(st.dictionaries(TEXTS, TEXTS))),
     last_error=st.none() | TEXTS,
 )
