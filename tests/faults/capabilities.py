@@ -17,6 +17,11 @@ import pytest
 from jobq import processes
 from jobq_subprocess import cgroupfs
 
+NOBODY = 65534
+AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+POWERLESS = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+"""Before a command: root has no other rights to files in it than their modes give to it."""
+
 SKIPPED = "needs"
 """The first word of the reason of such a skip."""
 
@@ -85,9 +90,11 @@ def _times() -> str | None:
 
 
 def _users() -> str | None:
-    """That jobq can be run as nobody: it may lie where others see nothing."""
-    program = [sys.executable, "-c", "import os, jobq.cli; print(os.geteuid())"]
-    return _failure(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *program], answer="65534")
+    return _failure([*AS_NOBODY, "id", "-u"], answer=str(NOBODY))
+
+
+def _powerless() -> str | None:
+    return _failure([*POWERLESS, "sh", "-c", 'chmod 0 "$0" && ! ls "$0" 2>/dev/null && chmod 700 "$0"'], directory=True)
 
 
 def _cgroup(controller: str | None) -> str | None:
@@ -142,6 +149,7 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "pid namespaces": _pids,
     "time namespaces": _times,
     "other users": _users,
+    "capabilities": _powerless,
     "cgroups": lambda: _cgroup(None),
     "memory cgroups": lambda: _cgroup("memory"),
     "pids cgroups": lambda: _cgroup("pids"),

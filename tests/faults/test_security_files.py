@@ -13,11 +13,10 @@ import pytest
 
 from tests.integration.conftest import eventually
 
-from .capabilities import need
+from .capabilities import AS_NOBODY, NOBODY, need
 from .injecting import spread
 from .sizes import rounds
 
-NOBODY = 65534
 EVERY = 10**6
 
 
@@ -174,9 +173,8 @@ def test_another_user_sees_nothing_of_a_home(used):
         base.chmod(0o755)
         shutil.copytree(used, base / "home")
         files = [str(path) for path in (base / "home").rglob("*") if path.is_file()]
-        as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
         for words in (["ls", str(base / "home")], ["cat", *files]):
-            done = subprocess.run([*as_nobody, *words], check=False, capture_output=True, text=True)
+            done = subprocess.run([*AS_NOBODY, *words], check=False, capture_output=True, text=True)
             assert done.returncode != 0
             assert done.stdout == ""
             assert "Permission denied" in done.stderr
