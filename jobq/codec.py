@@ -22,6 +22,10 @@ else:
 
 WHITESPACE = " \t\n\r"
 
+NO_JSON = (StopIteration, ValueError, SystemError)
+"""What a reader raises where there is no JSON. In Python 3.11 it finds no error to raise before `json` is imported, and
+that is a SystemError."""
+
 
 class _Reading:
     """What a reader is told: read as `json` does, but that numbers which are none are refused."""
@@ -43,7 +47,7 @@ class _Reading:
 def scanner(pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Scan:
     """What reads the JSON value that begins at a place of a text, and says where it ends.
 
-    It raises StopIteration or ValueError where there is none, RecursionError where it is nested too deep.
+    It raises one of `NO_JSON` where there is none, RecursionError where it is nested too deep.
 
     Args:
         pairs: makes the value of an object of its names and values; None: a dict, in which the last of a name counts.
@@ -69,7 +73,7 @@ def loads(data: str | bytes) -> Any:
     text = (data if isinstance(data, str) else data.decode()).strip(WHITESPACE)
     try:
         value, end = scan(text, 0)
-    except StopIteration:
+    except NO_JSON:
         raise ValueError("no JSON") from None
     if end != len(text):
         raise ValueError("more than one JSON value")

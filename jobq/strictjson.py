@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobq.codec import WHITESPACE, scanner
+from jobq.codec import NO_JSON, WHITESPACE, scanner
 from jobq.errors import InvalidInput
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ def loads(text: str | bytes) -> Any:
         value, end = _scan(stripped, 0)
     except RecursionError:
         raise InvalidInput("", _excerpt(text), f"is nested deeper than {MAX_DEPTH}") from None
-    except (StopIteration, ValueError):
+    except NO_JSON:
         raise _what_is_wrong(text) from None
     if end != len(stripped):
         raise _what_is_wrong(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from jobq.codec import scan
+from jobq.codec import NO_JSON, scan
 
 _HEAD = re.compile(
     r'\{"id":"([^"]+)","seq":(\d+),"run_at":"([^"]+)","state":"([a-z]+)","queue":"([^"]+)","priority":(-?\d+)'
@@ -35,5 +35,5 @@ def head_of(line: bytes) -> Head | None:
         job_id, seq, run_at, state, queue, priority, losses, handler = match.groups()
         name = None if handler is None else scan(handler, 0)[0]
         return Head(job_id, int(seq), run_at, state, queue, int(priority), int(losses), name)
-    except (ValueError, StopIteration):
+    except NO_JSON:
         return None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from jobq.codec import encode, scan
+from jobq.codec import NO_JSON, encode, scan
 from jobq.errors import StoreUnreadable
 from jobq.job import Job
 from jobq.times import format_time
@@ -53,12 +53,10 @@ def parse(line: bytes, *, checked: bool = False) -> dict[str, Any] | None:
         return None
     try:
         record, end = scan(line.decode("ascii"), 0)
-    except (StopIteration, UnicodeDecodeError):
-        return None
-    except (RecursionError, ValueError) as error:
-        from json import JSONDecodeError  # the reader raises it too, and brings it with it
+    except (RecursionError, *NO_JSON) as error:
+        from json import JSONDecodeError
 
-        if isinstance(error, JSONDecodeError):
+        if isinstance(error, (StopIteration, SystemError, JSONDecodeError, UnicodeDecodeError)):
             return None
         raise StoreUnreadable(f"a record is sound, but cannot be read here: {error}") from None
     if not isinstance(record, dict) or end != len(line):
