@@ -189,18 +189,20 @@ class Job:
     def record(self) -> dict[str, Any]:
         """The JSON object that is stored: `id` first, defaults left out, unknown fields as they came."""
         record = {"id": self.id}
+        defaults, written = _DEFAULTS, _WRITE
         for name, value in self.__dict__.items():
-            if name != "extra" and value != _DEFAULTS[name]:
-                write = _WRITE.get(name)
-                record[name] = value if write is None or value is None else write(value)
+            default = defaults[name]
+            if value is not default and value != default:
+                record[name] = value if value is None or name not in written else written[name](value)
         if self.extra:
+            del record["extra"]
             record.update(self.extra)
         return record
 
     def full_record(self) -> dict[str, Any]:
         """Every field, as `--json` shows a job: `max_retries` beside `max_attempts`, which it equals."""
         record: dict[str, Any] = {}
-        for name in _DEFAULTS:
+        for name in _KNOWN:
             value = getattr(self, name)
             write = _WRITE.get(name)
             record[name] = value if write is None or value is None else write(value)
@@ -224,7 +226,7 @@ class Job:
             read = _READ.get(name)
             if read is not None:
                 values[name] = None if value is None else read(value)
-            elif name in _DEFAULTS:
+            elif name in _KNOWN:
                 values[name] = value
             else:
                 extra = extra or {}
@@ -264,7 +266,7 @@ def read_fields(record: Mapping[str, Any], extra: Mapping[str, Any] | None = Non
     for name, value in record.items():
         read = _READ.get(name)
         values[name] = value if read is None or value is None else read(value)
-    if unknown := values.keys() - _DEFAULTS.keys():
+    if unknown := values.keys() - _KNOWN.keys():
         values["extra"] = {**(extra or {}), **{name: values.pop(name) for name in sorted(unknown)}}
     return values
 
@@ -275,7 +277,8 @@ def new_id() -> str:
     return "".join(_BASE32[bits >> shift & 31] for shift in range(75, -1, -5))
 
 
-_DEFAULTS = {name: value for name, value in defaults_of(Job).items() if name != "extra"}
+_DEFAULTS = defaults_of(Job)
+_KNOWN = {name: value for name, value in _DEFAULTS.items() if name != "extra"}
 _FRESH = made_defaults_of(Job)
 _TIMES = ("run_at", "created_at", "updated_at", "started_at", "finished_at", "cancel_requested_at")
 

@@ -6,8 +6,6 @@ fails. What a scan found is remembered in the home (`jobq.plugincache`), so that
 
 from __future__ import annotations
 
-import sys
-
 from jobq.errors import JobqError, PluginError, described, traceback_of
 from jobq.hooks import implementation
 from jobq.light import cached_property, contextmanager, suppress
@@ -276,13 +274,27 @@ def _guarded(make: Callable[..., Any], what: str, kind: str) -> Callable[..., An
             raise
         except BaseException as error:
             raise PluginError(f"{what} cannot be made: {described(error)}") from error
-        __import__(f"jobq.{kind}")
-        interface = getattr(sys.modules[f"jobq.{kind}"], kind.capitalize())
+        interface = _interface(kind)
         if not isinstance(thing, interface):
             raise PluginError(f"{what} cannot be used: its make gave {thing!r}, which is no {interface.__name__}")
         return thing
 
     return made
+
+
+def _interface(kind: str) -> type:
+    """What a provider's `make` is to give an instance of."""
+    if kind == "store":
+        from jobq.store import Store
+
+        return Store
+    if kind == "executor":
+        from jobq.executor import Executor
+
+        return Executor
+    from jobq.backoff import Backoff
+
+    return Backoff
 
 
 def _refuse_clashes(plugins: Iterable[Plugin]) -> None:

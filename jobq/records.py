@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["REQUIRED", "defaults_of", "field", "made_defaults_of", "record"]
 
-_FEW = 50
-"""So many records are made before a class gets an `__init__` of its own, which takes as long as making these."""
+_FEW = 200
+"""So many records of a class are made before it gets a faster `__init__`, for which `dataclasses` is imported."""
 
 REQUIRED = object()
 """Stands for the default of a field that has none."""
@@ -64,31 +64,40 @@ def made_defaults_of(cls: Any) -> dict[str, Any]:
 
 
 class _AsDataclass:
-    """What `dataclasses` looks for on a class of its own, made by it when it does."""
+    """What `dataclasses` and `inspect` look for on a class of the former's making, made when they do."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __get__(self, instance: object, owner: type) -> Any:
-        from dataclasses import make_dataclass
-
-        cls: Any = next(each for each in owner.__mro__ if "__fields__" in each.__dict__)
-        fields = [(name, kind, _dataclass_field(cls, name)) for name, kind in cls.__annotations__.items()]
-        found = getattr(make_dataclass(cls.__name__, fields, **cls.__options__), self._name)
+        cls = next(each for each in owner.__mro__ if "__fields__" in each.__dict__)
+        alike = _dataclass_of(cls)
+        found = _signature(alike) if self._name == "__signature__" else getattr(alike, self._name)
         setattr(cls, self._name, found)
         return found
 
 
-def _dataclass_field(cls: Any, name: str) -> Any:
+def _signature(alike: Any) -> object:
+    import inspect
+
+    return inspect.signature(alike)
+
+
+def _dataclass_of(cls: Any) -> Any:
+    """A dataclass of the same fields."""
     import dataclasses
 
-    default = cls.__defaults__.get(name, dataclasses.MISSING)
-    if isinstance(default, _Factory):
-        return dataclasses.field(default_factory=default.default_factory)
-    return dataclasses.field(default=default)
+    def field(name: str) -> Any:
+        default = cls.__defaults__.get(name, dataclasses.MISSING)
+        if isinstance(default, _Factory):
+            return dataclasses.field(default_factory=default.default_factory)
+        return dataclasses.field(default=default)
+
+    fields = [(name, kind, field(name)) for name, kind in cls.__annotations__.items()]
+    return dataclasses.make_dataclass(cls.__name__, fields, **cls.__options__)
 
 
-_FIELDS, _PARAMS = _AsDataclass("__dataclass_fields__"), _AsDataclass("__dataclass_params__")
+_FIELDS, _PARAMS, _SIGNATURE = map(_AsDataclass, ("__dataclass_fields__", "__dataclass_params__", "__signature__"))
 
 
 def _made(cls: Any, *, frozen: bool, slots: bool, kw_only: bool) -> Any:
@@ -105,6 +114,7 @@ def _made(cls: Any, *, frozen: bool, slots: bool, kw_only: bool) -> Any:
         "__hash__": _hash if frozen else None,
         "__dataclass_fields__": _FIELDS,
         "__dataclass_params__": _PARAMS,
+        "__signature__": _SIGNATURE,
     }
     if frozen:
         added |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
@@ -122,9 +132,9 @@ def _made(cls: Any, *, frozen: bool, slots: bool, kw_only: bool) -> Any:
     few = iter(range(_FEW))
 
     def first(self: Any, *args: Any, **kwargs: Any) -> None:
-        """Make the first few records; then, or to say what is wrong with a call, the `__init__` for all others."""
+        """Make the first few records; then, or to say what is wrong with a call, the `__init__` of a dataclass."""
         if next(few, None) is None or (args and kw_only) or not _fill(self, args, kwargs):
-            cls.__init__ = _init(cls, frozen=frozen, slots=slots, kw_only=kw_only)
+            cls.__init__ = _dataclass_of(cls).__init__
             cls.__init__(self, *args, **kwargs)
 
     cls.__init__ = first
@@ -151,33 +161,6 @@ def _fill(record: Any, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
             return False
         object.__setattr__(record, name, value)
     return known == len(values)
-
-
-def _init(cls: Any, *, frozen: bool, slots: bool, kw_only: bool) -> Callable[..., None]:
-    """The `__init__` of a record, as `dataclasses` would write it."""
-    parameters, body = ["self", "*"] if kw_only else ["self"], []
-    values: dict[str, Any] = {"_set": object.__setattr__, "_missing": object()}
-    if not slots:
-        body.append("_own = self.__dict__")
-    for name in cls.__fields__:
-        value = name
-        if name not in cls.__defaults__:
-            parameters.append(name)
-        elif isinstance(cls.__defaults__[name], _Factory):
-            values[f"_make_{name}"] = cls.__defaults__[name].default_factory
-            parameters.append(f"{name}=_missing")
-            value = f"_make_{name}() if {name} is _missing else {name}"
-        else:
-            values[f"_default_{name}"] = cls.__defaults__[name]
-            parameters.append(f"{name}=_default_{name}")
-        if not slots:
-            body.append(f"_own[{name!r}] = {value}")
-        else:
-            body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
-    exec(f"def __init__({', '.join(parameters)}):\n " + "\n ".join(body), values)  # noqa: S102 - of names alone
-    init: Callable[..., None] = values["__init__"]
-    init.__qualname__ = f"{cls.__qualname__}.__init__"
-    return init
 
 
 def _values(record: Any) -> tuple[Any, ...]:

@@ -27,7 +27,7 @@ FOREIGN = {
 }
 FOREIGN |= {"Self", "Sequence", "T", "TracebackType", "datetime", "timedelta"}
 """What the sources import by its bare name from Python's library: it is shown and leads nowhere."""
-INTERNAL = {"App", "HeldUp", "Plugin", "Watched", "Wrapping"}
+INTERNAL = {"App", "HeldUp", "Plugin", "StrPath", "Watched", "Wrapping"}
 """Classes that signatures name and nobody outside needs."""
 NO_LITERAL = re.compile(r"<(?:factory|function [^<>]*(?:<\w+>[^<>]*)*)>|datetime\.datetime\([^)]*\)")
 SECTIONS = ("Args:", "Attributes:", "Raises:")

@@ -30,6 +30,7 @@ import os
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from jobq.codec import encode
 from jobq.executor import Kind, Outcome
 from jobq.progress import Progress
 
@@ -45,7 +46,6 @@ PROGRESS = b"~"
 MESSAGE_LIMIT = 1 << 15
 """Bytes; a longer request is sent in several messages."""
 
-_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _decode = json.JSONDecoder().decode
 
 
@@ -60,7 +60,7 @@ def greeting(
         "asked": list(asked),
         "wrapped": wrapped,
     }
-    return _encode(message).encode() + b"\n"
+    return encode(message).encode() + b"\n"
 
 
 def new_key() -> str:
@@ -71,7 +71,7 @@ def new_key() -> str:
 def request(attempt: Attempt, slot: int, key: str) -> bytes:
     """The line that hands a child an attempt."""
     message = {"job": attempt.job.record(), "slot": slot, "limit": attempt.result_limit, "key": key}
-    return _encode(message).encode() + b"\n"
+    return encode(message).encode() + b"\n"
 
 
 def messages(line: bytes) -> list[bytes]:

@@ -36,6 +36,8 @@ MAKES_OBJECTS = frozenset(
     {"pickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "yaml", "dbm"}
 )
 RUNS_TEXT = frozenset({"eval", "exec", "execfile", "__import__"})
+OF_ENTRY_POINTS = {("pluginimport.py", "__import__")}
+"""What is imported by name there, an installed distribution names, and nothing that is stored."""
 RUNS_A_SHELL = frozenset(
     {"os.system", "os.popen", "subprocess.getoutput", "click.edit", "click.launch", "click.echo_via_pager"}
 )
@@ -58,7 +60,8 @@ def dangers(tree):
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_nothing_makes_objects_or_programs_of_what_is_stored(path):
-    assert list(dangers(ast.parse(path.read_text(encoding="utf-8")))) == []
+    found = dangers(ast.parse(path.read_text(encoding="utf-8")))
+    assert [danger for danger in found if (path.name, danger[1]) not in OF_ENTRY_POINTS] == []
 
 
 @pytest.mark.parametrize(

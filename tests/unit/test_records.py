@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import inspect
 import pickle
 import subprocess
 import sys
@@ -99,6 +100,12 @@ def test_they_can_be_copied(made, again):
     assert again(made) == made
 
 
+def test_inspect_tells_how_they_are_called():
+    assert str(inspect.signature(Point)) == "(x: int, y: int = 0) -> None"
+    assert str(inspect.signature(Named)).startswith("(*, name: str, tags: tuple = (), facts: dict = ")
+    assert list(inspect.signature(Point).bind(1).arguments) == ["x"]
+
+
 def test_dataclasses_knows_them():
     assert dataclasses.replace(Point(1, 2), y=3) == Point(1, 3)
     assert dataclasses.asdict(Named(name="a")) == {"name": "a", "tags": (), "facts": {}}
@@ -130,7 +137,7 @@ def outcome(make, args, kwargs):
 NAMES = ("a", "b", "c", "d")
 
 
-@pytest.mark.parametrize("before", [0, 100], ids=["one of the first few", "one of many"])
+@pytest.mark.parametrize("before", [0, 300], ids=["one of the first few", "one of many"])
 @given(
     options=st.fixed_dictionaries({name: st.booleans() for name in ("frozen", "slots", "kw_only")}),
     given_defaults=st.sampled_from([{}, {"c": 3}, {"b": 2, "c": 3}, {"c": list}]),
