@@ -37,8 +37,8 @@ def private_directory(path: StrPath) -> None:
         check_directory(path)
 
 
-def check_directory(path: StrPath) -> None:
-    """Check that a directory is real, ours and closed to everybody else.
+def check_directory(path: StrPath) -> os.stat_result:
+    """Check that a directory is real, ours and closed to everybody else; what the system tells of it.
 
     Raises:
         UnsafeHome: it is not.
@@ -58,6 +58,7 @@ def check_directory(path: StrPath) -> None:
         raise UnsafeHome(
             f"{path} is open to other users (mode {facts.st_mode & 0o777:04o}); `chmod 700 {path}` closes it"
         )
+    return facts
 
 
 def private_directories(path: StrPath) -> None:

@@ -282,9 +282,9 @@ class Directory:
         if self._checked:
             return
         with suppress(FileNotFoundError):
-            files.check_directory(self.path)
+            facts = files.check_directory(self.path)
             if not self._allow_network:
-                _refuse_network(self.path)
+                _refuse_network(self.path, facts.st_dev)
             self._checked = True
 
     def open_for_writing(self) -> None:
@@ -344,13 +344,8 @@ def _version(facts: os.stat_result) -> tuple[int, int, int]:
     return facts.st_ino, facts.st_mtime_ns, facts.st_size
 
 
-def _device(path: str) -> int:
-    return os.stat(path).st_dev
-
-
-def _refuse_network(path: str) -> None:
-    """Raise where the directory lies on a network file system: caches there break both locks and maps."""
-    device = _device(path)
+def _refuse_network(path: str, device: int) -> None:
+    """Raise where the directory, on that device, lies on a network file system: caches there break locks and maps."""
     if os.major(device) != 0:  # a disk of this machine
         return
     try:

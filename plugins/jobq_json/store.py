@@ -51,10 +51,12 @@ class JsonStore(Store):
             raise InvalidInput("durability", settings["durability"], "must be full or normal")
         self.url = f"json:{context.url}"
         self._members = f"{context.directory}/workers"
-        self._path = os.path.normpath(os.path.join(context.directory, context.url or "queue"))
+        self._path = f"{context.directory}/queue"
+        if context.url:
+            self._path = os.path.normpath(os.path.join(context.directory, context.url))
         durable = settings["durability"] == "full"
         # A directory elsewhere stands among what is not ours.
-        inside = os.path.dirname(self._path) == os.path.normpath(context.directory)
+        inside = not context.url or os.path.dirname(self._path) == os.path.normpath(context.directory)
         mark = f"{self._path}.made" if inside else None
         self.access = Access(self._path, context.clock, durable=durable, warn=context.warn, mark=mark)
         self._watch: Watch | None = None

@@ -268,7 +268,8 @@ def test_network_file_systems_are_refused_unless_forced(kit, monkeypatch, tmp_pa
     mounts = tmp_path / "mountinfo"
     mounts.write_text(MOUNTS.format(kind=kind))
     monkeypatch.setattr(directory, "_MOUNTS", str(mounts))
-    monkeypatch.setattr(directory, "_device", lambda path: os.makedev(0, 77))
+    refuse = directory._refuse_network
+    monkeypatch.setattr(directory, "_refuse_network", lambda path, device: refuse(path, os.makedev(0, 77)))
     if refused:
         with pytest.raises(NotSupported, match=kind):
             kit.add(kit.open(), "one")
