@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from jobq.errors import DuplicateJob, InvalidInput
-from jobq.spec import new_job
+from jobq.spec import Intake
 from jobq.store import NewJob
 
 TYPE_CHECKING = False
@@ -25,11 +25,11 @@ def prepare(app: App, specs: Iterable[object], *, allow_unknown_handler: bool) -
     Raises:
         InvalidInput: a spec breaks a rule, or an id comes twice; where there are several, the 1-based number is told.
     """
-    now = app.clock.now()
     try:
         directory = os.getcwd()
     except FileNotFoundError:
         raise InvalidInput("cwd", ".", "was removed: there is no directory for a job to run in; cd elsewhere") from None
+    intake = Intake(app.settings, now=app.clock.now(), directory=directory)
     new: list[NewJob] = []
     annotations = app.annotations
     many = not isinstance(specs, list) or len(specs) > 1
@@ -37,15 +37,21 @@ def prepare(app: App, specs: Iterable[object], *, allow_unknown_handler: bool) -
         needs_handlers = isinstance(spec, dict) and "handler" in spec and not allow_unknown_handler
         handlers = app.handlers if needs_handlers else None
         try:
-            item = new_job(spec, app.settings, now=now, handlers=handlers, directory=directory)
+            item = intake.job(spec, handlers=handlers)
         except InvalidInput as error:
             raise error.at_line(number) if many and error.line is None else error from None
         new.append(item if annotations is None else NewJob(annotations.added_to(item.job), item.generated))
+    _refuse_repeated(new)
+    return new
+
+
+def _refuse_repeated(new: Sequence[NewJob]) -> None:
+    if len({item.job.id for item in new}) == len(new):
+        return
     first: dict[str, int] = {}
     for number, item in enumerate(new, 1):
         if first.setdefault(item.job.id, number) != number:
             raise InvalidInput("id", item.job.id, f"is that of line {first[item.job.id]} too", line=number)
-    return new
 
 
 def store_new(

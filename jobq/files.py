@@ -137,8 +137,13 @@ def open_private(path: StrPath, flags: int, *, directory: int | None = None) -> 
         _check_owner(path, facts)
         if flags & os.O_CREAT and facts.st_mode & 0o777 != 0o600:
             os.fchmod(descriptor, 0o600)
-    except BaseException:
+    except BaseException as error:
         os.close(descriptor)
+        if flags & os.O_EXCL:  # made in this very call
+            with suppress(OSError):
+                os.unlink(path, dir_fd=directory)
+        if isinstance(error, OSError):
+            raise unavailable(error, path) from None
         raise
     return descriptor
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 HISTORY_LIMIT = 20
 ERROR_LIMIT = 2048
-_BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
+_BASE32 = b"abcdefghijklmnopqrstuvwxyz234567" * 8
 EPOCH = datetime.fromisoformat("1970-01-01T00:00:00Z")
 
 
@@ -155,6 +155,15 @@ class Job:
     finished_at: datetime | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    @staticmethod
+    def of(values: dict[str, Any]) -> Job:
+        """The job whose fields have these values; quicker than a call, for fields that have been checked."""
+        job = object.__new__(Job)
+        own = job.__dict__
+        own.update(_FRESH)
+        own.update(values)
+        return job
+
     @property
     def what(self) -> str:
         """The command or handler in one line, for people."""
@@ -273,8 +282,7 @@ def read_fields(record: Mapping[str, Any], extra: Mapping[str, Any] | None = Non
 
 def new_id() -> str:
     """A fresh job id: 16 lower-case base32 characters from 80 random bits."""
-    bits = int.from_bytes(os.urandom(10), "big")
-    return "".join(_BASE32[bits >> shift & 31] for shift in range(75, -1, -5))
+    return os.urandom(16).translate(_BASE32).decode()  # of each byte five bits
 
 
 _DEFAULTS = defaults_of(Job)

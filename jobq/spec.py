@@ -12,7 +12,7 @@ from jobq.errors import HIDDEN, InvalidInput
 from jobq.job import Job, new_id
 from jobq.light import datetime, timedelta
 from jobq.store import NewJob
-from jobq.strictjson import check_json, is_encodable
+from jobq.strictjson import check_json, check_text, is_encodable
 from jobq.times import ceil_ms, parse_instant, to_duration
 
 TYPE_CHECKING = False
@@ -65,69 +65,96 @@ def retry_conditions(field: str, value: object) -> tuple[str | int, ...]:
     return _conditions(field, value)
 
 
-def new_job(
-    spec: object, settings: Settings, *, now: datetime, handlers: Collection[str] | None, directory: str | None
-) -> NewJob:
-    """The job that `spec`, a JSON object or the same as Python values, asks for.
+class Intake:
+    """Turns specs into jobs, all of one moment and one place.
 
     Args:
-        spec: the fields; `run_at` may be a datetime, `delay` and `timeout` timedeltas.
-        settings: where what is not said comes from.
+        settings: where what a spec does not say comes from.
         now: the moment of enqueueing.
-        handlers: the handler names that are installed; None allows any.
         directory: where a command runs that names no `cwd`, and what a relative `cwd` is relative to.
-
-    Raises:
-        InvalidInput: a rule is broken.
     """
-    if not isinstance(spec, dict):
-        raise InvalidInput("", HIDDEN if spec is None else spec, "a job must be a JSON object")
-    for key in spec:
-        if key not in _FIELDS:
-            raise InvalidInput(str(key), spec[key], f"is no field of a job{_meant(str(key), _FIELDS)}")
-    _exactly_one(spec)
-    values: dict[str, Any] = {"max_attempts": settings["max-attempts"], "timeout": settings["timeout"]}
-    for key, value in spec.items():
-        name = _ALIASES.get(key) or str(key)
-        if name != key and name in spec:
-            raise InvalidInput(key, value, f"and {name} are two names of one field; give one")
-        values[name] = _FIELDS[key](key, value)
-    if "run_at" in values and "delay" in values:
-        raise InvalidInput("delay", HIDDEN, "and run_at exclude one another")
-    delay: timedelta | None = values.pop("delay", None)
-    values["run_at"] = values.get("run_at") or (ceil_ms(now + delay) if delay else now)
-    if values.get("handler") is not None:
-        _check_handler_job(values, handlers, settings["payload-limit"])
-        values = _default_conditions(settings) | values
-    else:
-        _check_command_job(values)
-        values = _without_exceptions(_default_conditions(settings)) | values
-        values["cwd"] = os.path.join(
-            directory or os.sep, values.get("cwd") or ""
-        )  # join drops an absolute cwd's prefix
-        values["cwd"] = os.path.normpath(values["cwd"])
-        if not is_encodable(values["cwd"]):
-            raise InvalidInput(
-                "cwd", values["cwd"], "has a name that is no UTF-8, in which jobs are kept; name another"
-            )
-    generated = "id" not in values
-    if generated:
-        values["id"] = new_id()
-    return NewJob(Job(created_at=now, updated_at=now, **values), generated)
 
+    def __init__(self, settings: Settings, *, now: datetime, directory: str | None) -> None:
+        self._now, self._directory = now, directory or os.sep
+        self._payload_limit: int = settings["payload-limit"]
+        self._common = {
+            "max_attempts": settings["max-attempts"],
+            "timeout": settings["timeout"],
+            "run_at": now,
+            "created_at": now,
+            "updated_at": now,
+        }
+        conditions = {"retry_on": settings["retry-on"], "no_retry_on": settings["no-retry-on"]}
+        self._of_handlers = {field: tuple(listed) for field, listed in conditions.items() if listed}
+        # The settings are for handlers too, whose exceptions a command cannot raise
+        self._of_commands = {
+            field: tuple(condition for condition in listed if not _is_exception(condition))
+            for field, listed in self._of_handlers.items()
+        }
+        self._directories: dict[object, str] = {}
 
-def _check_handler_job(values: Mapping[str, Any], handlers: Collection[str] | None, limit: int) -> None:
-    for field in ("cwd", "env"):
-        if field in values:
-            raise InvalidInput(field, values[field], "is for commands; a handler has a payload")
-    name: str = values["handler"]
-    if handlers is not None and name not in handlers:
-        near = _meant(name, handlers)
-        raise InvalidInput("handler", name, f"is not installed here{near}; `jobq handlers` lists what is")
-    if "payload" in values:
-        size = len(encode(values["payload"]))
-        if size > limit:
-            raise InvalidInput("payload", "…", f"has {size} bytes; the limit is {limit} (payload-limit)")
+    def job(self, spec: object, *, handlers: Collection[str] | None) -> NewJob:
+        """The job that `spec`, a JSON object or the same as Python values, asks for.
+
+        Args:
+            spec: the fields; `run_at` may be a datetime, `delay` and `timeout` timedeltas.
+            handlers: the handler names that are installed; None allows any.
+
+        Raises:
+            InvalidInput: a rule is broken.
+        """
+        if not isinstance(spec, dict):
+            raise InvalidInput("", HIDDEN if spec is None else spec, "a job must be a JSON object")
+        for key in spec:
+            if key not in _FIELDS:
+                raise InvalidInput(str(key), spec[key], f"is no field of a job{_meant(str(key), _FIELDS)}")
+        _exactly_one(spec)
+        values: dict[str, Any] = {}
+        for key, value in spec.items():
+            name = _ALIASES.get(key) or key
+            if name != key and name in spec:
+                raise InvalidInput(key, value, f"and {name} are two names of one field; give one")
+            values[name] = _FIELDS[key](key, value)
+        if "delay" in values:
+            if "run_at" in values:
+                raise InvalidInput("delay", HIDDEN, "and run_at exclude one another")
+            delay: timedelta = values.pop("delay")
+            values["run_at"] = ceil_ms(self._now + delay)
+        if "handler" in values:
+            self._check_handler_job(values, handlers)
+            values = self._common | self._of_handlers | values
+        else:
+            _check_command_job(values)
+            values = self._common | self._of_commands | values
+            values["cwd"] = self._place(values.get("cwd"))
+        generated = "id" not in values
+        if generated:
+            values["id"] = new_id()
+        return NewJob(Job.of(values), generated)
+
+    def _place(self, cwd: str | None) -> str:
+        """The directory that a command runs in: one that lies where it is said to be, whoever asks from where."""
+        place = self._directories.get(cwd)
+        if place is None:
+            place = os.path.normpath(os.path.join(self._directory, cwd or ""))  # an absolute one stays what it is
+            if not is_encodable(place):
+                raise InvalidInput("cwd", place, "has a name that is no UTF-8, in which jobs are kept; name another")
+            self._directories[cwd] = place
+        return place
+
+    def _check_handler_job(self, values: Mapping[str, Any], handlers: Collection[str] | None) -> None:
+        for field in ("cwd", "env"):
+            if field in values:
+                raise InvalidInput(field, values[field], "is for commands; a handler has a payload")
+        name: str = values["handler"]
+        if handlers is not None and name not in handlers:
+            near = _meant(name, handlers)
+            raise InvalidInput("handler", name, f"is not installed here{near}; `jobq handlers` lists what is")
+        if "payload" in values:
+            size = len(encode(values["payload"]))
+            if size > self._payload_limit:
+                rule = f"has {size} bytes; the limit is {self._payload_limit} (payload-limit)"
+                raise InvalidInput("payload", "…", rule)
 
 
 def _check_command_job(values: Mapping[str, Any]) -> None:
@@ -137,19 +164,6 @@ def _check_command_job(values: Mapping[str, Any]) -> None:
         for condition in values.get(field, ()):
             if _is_exception(condition):
                 raise InvalidInput(field, condition, "is no exit code, timeout or signal; commands raise no exceptions")
-
-
-def _default_conditions(settings: Settings) -> dict[str, Any]:
-    """What is retried of a job that does not say so itself."""
-    return {"retry_on": settings["retry-on"], "no_retry_on": settings["no-retry-on"]}
-
-
-def _without_exceptions(defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults for a command: the settings are for handlers too, whose exceptions it cannot raise."""
-    return {
-        field: tuple(condition for condition in conditions if not _is_exception(condition))
-        for field, conditions in defaults.items()
-    }
 
 
 def _exactly_one(spec: Mapping[Any, Any]) -> None:
@@ -180,7 +194,7 @@ def _name(field: str, value: object) -> str:
 def _text(field: str, value: object) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidInput(field, value, "must be a text that is not empty")
-    check_json(field, value)
+    check_text(field, value)
     return value
 
 
@@ -193,7 +207,8 @@ def _command(field: str, value: object) -> str | tuple[str, ...]:
         raise InvalidInput(field, value, "must be a text (for a shell) or a list of texts (for none)")
     if not value or not value[0].strip():
         raise InvalidInput(field, value, "is an empty command")
-    check_json(field, list(value))
+    for word in value:
+        check_text(field, word)
     return tuple(value)
 
 
@@ -230,7 +245,8 @@ def _env(field: str, value: object) -> dict[str, str]:
         if not isinstance(text, str):
             raise InvalidInput(f"{field}.{name}", HIDDEN, "must be a text")
         try:
-            check_json(field, [name, text])
+            check_text(field, name)
+            check_text(field, text)
         except InvalidInput as error:
             raise InvalidInput(f"{field}.{name}", HIDDEN, error.rule) from None
     return value

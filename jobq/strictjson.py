@@ -41,8 +41,7 @@ def check_json(field: str, value: object, depth: int = 0) -> None:
         InvalidInput: a type JSON has not, a number or text that others would misread, or nested too deep.
     """
     if isinstance(value, str):
-        if "\0" in value or not is_encodable(value):
-            raise InvalidInput(field, value, "must not hold NUL or lone surrogates")
+        check_text(field, value)
     elif value is None or isinstance(value, bool):
         return
     elif isinstance(value, int):
@@ -64,6 +63,16 @@ def check_json(field: str, value: object, depth: int = 0) -> None:
             check_json(field, item, depth + 1)
     else:
         raise InvalidInput(field, value, "must be JSON: objects, lists, text, numbers, true, false, null")
+
+
+def check_text(field: str, text: str) -> None:
+    """Check that a text is one that every reader and every system call understands alike.
+
+    Raises:
+        InvalidInput: it is not.
+    """
+    if "\0" in text or not (text.isascii() or is_encodable(text)):
+        raise InvalidInput(field, text, "must not hold NUL or lone surrogates")
 
 
 def is_too_deep(value: object, left: int = MAX_DEPTH) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jobq.handlers import HandlerContext
 from jobq.job import Job, State, new_id
 from jobq.progress import Progress
-from jobq.spec import new_job
+from jobq.spec import Intake
 from jobq.strictjson import MAX_DEPTH, is_too_deep
 from jobq.testing.builders import make_settings
 from jobq.testing.clock import FakeClock
@@ -83,7 +83,7 @@ class RecordingContext(HandlerContext):
         if self._queue is not None:
             job = self._queue.enqueue(**fields)
         else:
-            job = new_job(fields, make_settings(), now=self._clock.now(), handlers=None, directory=None).job
+            job = Intake(make_settings(), now=self._clock.now(), directory=None).job(fields, handlers=None).job
         self.enqueued.append(job)
         return job
 
@@ -122,7 +122,7 @@ def run_now(
     settings = make_settings()
     now = context.began
     job = replace(
-        new_job(spec | fields, settings, now=now, handlers=None, directory=None).job,
+        Intake(settings, now=now, directory=None).job(spec | fields, handlers=None).job,
         state=State.PROCESSING,
         attempts=context.attempt - 1,
         run=context.run,

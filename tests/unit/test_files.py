@@ -75,6 +75,17 @@ def test_flags_say_what_a_missing_or_present_file_is(tmp_path):
         open_private(tmp_path / "f", CREATE | os.O_EXCL)
 
 
+@pytest.mark.parametrize(("flags", "left"), [(os.O_EXCL, []), (0, ["f"])], ids=["made in the call", "there perhaps"])
+def test_a_new_file_that_cannot_be_looked_at_is_not_left(tmp_path, monkeypatch, flags, left):
+    def refuse(_descriptor):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fstat", refuse)
+    with pytest.raises(StoreUnavailable, match="f: Input/output error"):
+        open_private(tmp_path / "f", os.O_WRONLY | os.O_CREAT | flags)
+    assert os.listdir(tmp_path) == left
+
+
 def test_a_file_below_an_open_directory(tmp_path):
     touch(tmp_path / "f")
     directory = os.open(tmp_path, os.O_RDONLY)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jobq.errors import InvalidInput
 from jobq.job import State
-from jobq.spec import META_LIMIT, new_job
+from jobq.spec import META_LIMIT, Intake
 from jobq.strictjson import MAX_DEPTH, check_json, loads
 from jobq.testing import START, make_settings
 
@@ -18,7 +18,7 @@ HANDLERS = ("resize", "mail.send")
 
 def made(spec, *, handlers=HANDLERS, directory="/srv", **values):
     settings = make_settings(values={name.replace("_", "-"): value for name, value in values.items()})
-    return new_job(spec, settings, now=START, handlers=handlers, directory=directory)
+    return Intake(settings, now=START, directory=directory).job(spec, handlers=handlers)
 
 
 def refused(spec, **keywords):
