@@ -80,9 +80,10 @@ def test_a_new_file_that_cannot_be_looked_at_is_not_left(tmp_path, monkeypatch, 
     def refuse(_descriptor):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    with monkeypatch.context() as patch, pytest.raises(StoreUnavailable, match="f: Input/output error"):
+    with monkeypatch.context() as patch:
         patch.setattr(os, "fstat", refuse)
-        open_private(tmp_path / "f", os.O_WRONLY | os.O_CREAT | flags)
+        with pytest.raises(StoreUnavailable, match="f: Input/output error"):
+            open_private(tmp_path / "f", os.O_WRONLY | os.O_CREAT | flags)
     assert os.listdir(tmp_path) == left
 
 
