@@ -4,6 +4,7 @@ import fcntl
 import os
 
 import pytest
+from filelock import FileLock, Timeout
 
 from jobq.errors import StoreLocked
 from jobq_json import locking
@@ -58,3 +59,19 @@ def test_one_that_was_closed_meanwhile_is_let_go_of_already(lock, tmp_path):
         lock.close()
         os.close(os.open(tmp_path / locking.LOCK, os.O_RDONLY))
     assert not lock.opened
+
+
+def filelock(directory):
+    return FileLock(directory / locking.LOCK, fallback_to_soft=False)
+
+
+def test_it_and_filelock_keep_one_another_out(lock, tmp_path, pauses):
+    with lock.held(lambda: None), pytest.raises(Timeout):
+        filelock(tmp_path).acquire(timeout=0)
+    with filelock(tmp_path), pytest.raises(StoreLocked), lock.held(lambda: None):
+        pass
+    assert sum(seconds for _, seconds in pauses) == pytest.approx(LOCK_LIMIT, abs=0.01)
+    with filelock(tmp_path).acquire(timeout=0):
+        pass
+    with lock.held(lambda: None):
+        pass
