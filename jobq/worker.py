@@ -72,7 +72,7 @@ class Worker:
         until: str | None = None,
         name: str | None = None,
         random: Random | None = None,
-        finished: Callable[[Job], None] = lambda job: None,
+        finished: Callable[[Job], None] | None = None,
         note: Callable[[str], None] | None = None,
     ) -> None:
         if not isinstance(count, int) or count < 1:
@@ -273,6 +273,7 @@ class Worker:
         """Count and announce what was recorded."""
         refused = {(claim.job.id, claim.run) for claim in claimed.refused}
         cancelled = {(claim.job.id, claim.run) for claim in claimed.cancelled}
+        heard = bool(self._app.notifications) or self._finished is not None
         for ended in recorded:
             claim, change = ended.claim, ended.change
             key = claim.job.id, claim.run
@@ -284,11 +285,14 @@ class Worker:
                 change = lifecycle.settled(claim.job.changed(lifecycle.ask(now), now=now), change)
             elif change.run is None:  # it had not begun: nothing has happened
                 continue
-            job = claim.job.changed(change, now=now)
-            kind = "released" if job.state is State.PENDING else job.state.value
-            self.summary.count("snoozed" if kind == "released" and job.run_at > now else kind)
-            self._app.tell(kind, job, time=now)
-            self._finished(job)
+            state = change.fields["state"]
+            kind = "released" if state is State.PENDING else state.value
+            self.summary.count("snoozed" if kind == "released" and change.fields["run_at"] > now else kind)
+            if heard:
+                job = claim.job.changed(change, now=now)
+                self._app.tell(kind, job, time=now)
+                if self._finished is not None:
+                    self._finished(job)
 
     def _look_around(self, presence: Presence, recovery: Recovery) -> bool:
         """What need not be done at every step; True if it may have given something to claim."""

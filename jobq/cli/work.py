@@ -84,7 +84,7 @@ def start(
         queues=queues or None,
         until=until,
         name=name,
-        finished=lines,
+        finished=None if state.quiet else lines,
         note=state.warn,
     )
     stopper = _Stopper(worker)
