@@ -101,7 +101,7 @@ KERNEL_OPTIONS = (
     Option(
         name="child-max-jobs",
         kind="integer",
-        default=1000,
+        default=10_000,
         least=1,
         most=MOST_COUNT,
         help="How many attempts a handler's process runs before it is replaced.",
