@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jobq.job import Job
 
 
-@record(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class Handler:
     """An installed handler.
 

@@ -42,7 +42,7 @@ _MARK = "workers"
 _OURS = frozenset({"config.toml", "queue", "queue.made", "output", _MARK, "cache", "trusted", _TOKEN, ".gitignore"})
 
 
-@record(frozen=True, slots=True)
+@record(frozen=True)
 class Home:
     """A home directory and how it was found: `--home`, `JOBQ_HOME`, `found` or `default`."""
 

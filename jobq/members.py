@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-@record(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class RunningJob:
     """One job under way in a worker. `progress` is what the job last reported (done, total, note), or None."""
 
@@ -25,7 +25,7 @@ class RunningJob:
     progress: Mapping[str, Any] | None = None
 
 
-@record(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class WorkerInfo:
     """What a worker tells of itself. Nothing of it is job state.
 

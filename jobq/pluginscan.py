@@ -63,7 +63,7 @@ class Plugin:
         return f"{self.name} ({source})"
 
 
-@record(frozen=True, slots=True)
+@record(frozen=True)
 class Scan:
     """What is installed: the plugins and the handlers, sorted by name and distribution."""
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import weakref
 
 from jobq.codec import encode, loads
 from jobq.errors import StoreError
@@ -118,14 +117,15 @@ class FilePresence(Presence):
             if descriptor is not None and descriptor >= 0:
                 os.close(descriptor)
         self._lock_fd, self.jobs_fd = -1, None
+        _live.discard(self)
 
 
-_live: weakref.WeakSet[FilePresence] = weakref.WeakSet()
+_live: set[FilePresence] = set()
 
 
 def _after_fork() -> None:
     """A forked copy of a worker is no worker: it must not hold the locks that tell of one."""
-    for presence in _live:
+    for presence in tuple(_live):
         presence._let_go()  # noqa: SLF001 - of this module
 
 

@@ -27,7 +27,7 @@ else:
             return cls
 
 
-@record(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class Context:
     """What a provider is made in.
 

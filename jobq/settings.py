@@ -27,6 +27,7 @@ _SIZES |= {"g": 1 << 30, "gb": 1 << 30, "gib": 1 << 30}
 MOST_SIZE = 1 << 53
 """Bytes; every reader of JSON knows numbers up to here exactly."""
 _MOST_DIGITS = 20
+_PREFIX = "JOBQ_"
 _TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
 
 
@@ -59,10 +60,11 @@ class Settings:
         self._read = read
         self._fixed: dict[str, Any] = {}
         self.sources: dict[str, str] = {}
-        for option in self.options.values():
+        given = {variable for variable in environ if variable.startswith(_PREFIX) and environ[variable] != ""}
+        for option in self.options.values() if given else ():
             for name in (option.name, *option.aliases):
-                variable = "JOBQ_" + name.upper().replace("-", "_").replace(".", "_")
-                if environ.get(variable, "") != "":
+                variable = _PREFIX + name.upper().replace("-", "_").replace(".", "_")
+                if variable in given:
                     self._fixed[option.name] = parse(option, environ[variable], where=variable)
                     self.sources[option.name] = variable
         for name, text in (flags or {}).items():

@@ -70,7 +70,7 @@ class Ended:
     change: Change
 
 
-@record(frozen=True, slots=True)
+@record(frozen=True)
 class Claimed:
     """The answer of `Store.claim`.
 
@@ -85,7 +85,7 @@ class Claimed:
     cancelled: Sequence[Claim] = ()
 
 
-@record(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class Wanted:
     """Which jobs a worker may claim. None stands for all. Jobs of paused queues are never wanted.
 
@@ -112,7 +112,7 @@ class Wanted:
         )
 
 
-@record(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class Query:
     """Which jobs to find. None stands for all; the conditions are joined by and.
 
@@ -145,7 +145,7 @@ class Query:
         )
 
 
-@record(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, kw_only=True)
 class Counts:
     """How many jobs there are.
 
