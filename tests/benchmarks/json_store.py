@@ -1,409 +1,282 @@
-"""The figures that the JSON store is to keep, measured, with SQLite (WAL) doing the same work in the same run.
-
-    python tests/benchmarks/json_store.py [--small] [NAME...]
-
-Run by hand: it takes some minutes and about 2 GB of disk (`--small` leaves out what needs a million jobs). Every
-row is the median or the best of several runs; on a busy machine the ratio to SQLite says more than the figure.
-"""
+"""The JSON store below the queue: replaying, adding, claiming and pruning, with SQLite doing the same work."""
 
 from __future__ import annotations
 
 import json
 import multiprocessing
-import os
-import shutil
-import sqlite3
-import statistics
-import subprocess
-import sys
-import tempfile
-import threading
-import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import jobq_json
-from jobq.executor import Kind, Outcome
-from jobq.job import Job, State, new_id
-from jobq.lifecycle import after, cancel
-from jobq.store import Ended, NewJob, Query, Wanted
-from jobq.testing import make_context, make_info, make_settings
+import stores
+from measuring import figure, in_new_process, in_turn, row, seconds
+from stores import NOW, new_job, new_jobs, rate
 
-NOW = datetime(2026, 7, 11, 20, 57, 58, 316000, tzinfo=UTC)
-ENV = {"PATH": "/usr/bin:/bin"}
+from jobq.job import State
+from jobq.lifecycle import cancel
+from jobq.testing import make_info
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
 
-def open_json(home: Path, durability: str = "full"):
-    (provider,) = jobq_json.jobq_stores()
-    return provider.make(make_settings(values={"durability": durability}), make_context(home))
+    from measuring import Bench, Row
 
+    from jobq.store import NewJob
 
-def job(job_id: str | None = None) -> NewJob:
-    made = Job(
-        id=job_id or new_id(),
-        command="convert in.png out.png",
-        cwd="/home/me/pictures",
-        env=ENV,
-        run_at=NOW,
-        created_at=NOW,
-        updated_at=NOW,
-    )
-    return NewJob(made, generated=job_id is None)
+SQLITE = "SQLite WAL, the same work"
+PER_SECOND = {"unit": "jobs/s", "better": "higher", "floor": SQLITE}
 
 
-def open_sqlite(home: Path, durability: str = "full") -> sqlite3.Connection:
-    home.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(home / "queue.db", isolation_level=None, timeout=60)
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute(f"PRAGMA synchronous={'FULL' if durability == 'full' else 'NORMAL'}")
-    connection.execute(
-        "CREATE TABLE IF NOT EXISTS jobs (seq INTEGER PRIMARY KEY, id TEXT UNIQUE, state TEXT, queue TEXT,"
-        " priority INT, run_at TEXT, record TEXT)"
-    )
-    connection.execute("CREATE INDEX IF NOT EXISTS due ON jobs (state, queue, priority DESC, run_at, seq)")
-    return connection
+def rows(bench: Bench) -> Iterator[Row]:
+    """What `growing` and `enqueueing` do not show."""
+    yield from replaying(bench)
+    yield from adding(bench)
+    yield from in_thousands(bench)
+    yield from working(bench)
+    yield from pruning(bench)
 
 
-def row(new: NewJob) -> tuple:
-    made = new.job
-    record = json.dumps(made.record(), separators=(",", ":"))
-    return made.id, made.state.value, made.queue, made.priority, made.record()["run_at"], record
-
-
-INSERT = "INSERT INTO jobs (id, state, queue, priority, run_at, record) VALUES (?, ?, ?, ?, ?, ?)"
-
-
-def sqlite_add(connection: sqlite3.Connection, new: list[NewJob]) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    connection.executemany(INSERT, [row(each) for each in new])
-    connection.execute("COMMIT")
-
-
-def fill(home: Path, count: int) -> None:
-    """A store of `count` live jobs in either form, the JSON one right after a compaction."""
-    store, connection = open_json(home, "normal"), open_sqlite(home, "normal")
-    for start in range(0, count, 1000):
-        new = [job(f"job-{number:07}") for number in range(start, min(count, start + 1000))]
-        store.add([NewJob(each.job, generated=True) for each in new], now=NOW)
-        sqlite_add(connection, new)
-    assert store.access.compact()
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
-def in_new_process(task: str, home: Path, *arguments: str) -> float:
-    """The seconds that a task reports from a process of its own."""
-    command = [sys.executable, __file__, "--task", task, str(home), *arguments]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-
-def median_of(task: str, home: Path, *arguments: str, runs: int = 9) -> float:
-    return statistics.median(in_new_process(task, home, f"{run}", *arguments) for run in range(runs))
-
-
-def task(name: str, home: Path, run: str, *arguments: str) -> float:
-    import jobq_json.finding
-    import jobq_json.store
-    import jobq_json.view
-
-    context, settings = make_context(home), make_settings()
-    made = job(f"own-{run}" if arguments else None)
-    start = time.perf_counter()
-    if name == "json-counts":
-        jobq_json.store.JsonStore(settings, context).counts(now=NOW)
-    elif name == "json-add":
-        jobq_json.store.JsonStore(settings, context).add([made], now=NOW)
-    elif name == "sqlite-counts":
-        open_sqlite(home).execute("SELECT queue, state, count(*) FROM jobs GROUP BY queue, state").fetchall()
-    elif name == "sqlite-add":
-        connection = open_sqlite(home)
-        connection.execute("DELETE FROM jobs WHERE id = ?", (f"own-{run}",))
-        sqlite_add(connection, [made])
-    return time.perf_counter() - start
-
-
-def show(label: str, ours: str, theirs: str = "-", goal: str = "") -> None:
-    print(f"{label:<58} {ours:>16} {theirs:>16}   {goal}", flush=True)
-
-
-def opening(root: Path, sizes: list[int]) -> None:
-    for size in sizes:
-        home = root / f"home-{size}"
-        if not home.exists():
-            fill(home, size)
-        for what, goal in (("counts", "< 1 ms"), ("add", "< 0.5 ms")):
-            ours, theirs = median_of(f"json-{what}", home), median_of(f"sqlite-{what}", home)
-            show(f"open + {what}, new process, {size} live", f"{ours * 1e3:.2f} ms", f"{theirs * 1e3:.2f} ms", goal)
-    ours, theirs = (median_of(f"{kind}-add", root / "home-100000", "own") for kind in ("json", "sqlite"))
-    show("open + add, own id, 100000 live", f"{ours * 1e3:.2f} ms", f"{theirs * 1e3:.2f} ms", "< 10 ms")
-
-
-def replay(root: Path) -> None:
-    home = root / "replay"
-    store = open_json(home, "normal")
-    for _ in range(10):
-        store.add([job() for _ in range(1000)], now=NOW)
-    size = store.access.look().journal.size / 1e6
-    seconds = median_of("json-counts", home)
-    show("replay of added jobs, a MB of journal", f"{seconds * 1e3 / size:.1f} ms", "-", "< 30 ms")
-    home = root / "replay-work"
-    store = open_json(home, "normal")
-    presence = store.join(make_info())
-    store.add([job() for _ in range(2500)], now=NOW)  # as much as is replayed before a compaction
-    assert store.access.compact()
-    work(store, presence, 2500)
-    size = store.access.look().journal.size / 1e6
-    presence.close()
-    seconds = median_of("json-counts", home)
-    show("replay of claims and ends, a MB of journal", f"{seconds * 1e3 / size:.1f} ms", "-", "< 30 ms")
-
-
-def ends(claims) -> list[Ended]:
-    outcome = Outcome(kind=Kind.SUCCESS, exit_code=0, finished=NOW)
-    return [Ended(claim, after(claim, outcome, now=NOW, delay=lambda *_: None)) for claim in claims]
-
-
-def work(store, presence, count: int) -> None:
-    ended: list[Ended] = []
-    done = 0
-    while done < count:
-        claimed = store.claim(presence, wanted=Wanted(), limit=10, now=NOW, ended=ended)
-        ended = ends(claimed.claims)
-        done += len(claimed.claims)
-    store.finish(presence, ended, now=NOW)
-
-
-def sqlite_work(connection: sqlite3.Connection, count: int) -> None:
-    held: list[tuple[int, str]] = []
-    done = 0
-    while done < count or held:
-        connection.execute("BEGIN IMMEDIATE")
-        connection.executemany("UPDATE jobs SET state = 'completed', record = ? WHERE seq = ?", held)
-        taken = (
-            []
-            if done >= count
-            else connection.execute(
-                "SELECT seq, record FROM jobs WHERE state = 'pending' AND queue = 'default'"
-                " ORDER BY state, queue, priority DESC, run_at, seq LIMIT 10"
-            ).fetchall()
+def replaying(bench: Bench) -> Iterator[Row]:
+    """What the first reader pays for a journal that nobody has compacted yet, by the MB."""
+    for name, what, fill in (
+        ("adds", "replay of added jobs", _add_10_000),
+        ("work", "replay of claims and ends", _work_2_500),
+    ):
+        home = bench.new("replay")
+        path = Path(fill(home))
+        size = path.stat().st_size / 1e6
+        taken = in_turn(
+            {
+                "counts": partial(in_new_process, counted, home),
+                "parse": partial(in_new_process, parsed, path),
+            },
+            bench.rounds(9),
         )
-        held = []
-        for seq, text in taken:
-            record = json.loads(text)
-            record["state"] = "processing"
-            connection.execute(
-                "UPDATE jobs SET state = 'processing', record = ? WHERE seq = ?", (json.dumps(record), seq)
-            )
-            record["state"] = "completed"
-            held.append((json.dumps(record), seq))
-        connection.execute("COMMIT")
-        done += len(taken)
+        yield row(
+            f"json_store.replay.{name}",
+            f"{what}, a MB of journal",
+            [one / size for one in taken["counts"]],
+            unit="ms",
+            better="lower",
+            floor="json.loads of each line",
+            beside=[one / size for one in taken["parse"]],
+            target=figure(30),
+            settings={"journal": f"{size:.2f} MB"},
+        )
 
 
-def working(root: Path) -> None:
-    count, rounds = 10_000, 5
-    for durability, goal in (("normal", "> 30k"), ("full", "> 14k")):
-        home = root / f"work-{durability}"
-        store, connection = open_json(home, durability), open_sqlite(home, durability)
-        for _ in range(count * rounds // 1000):
-            new = [job() for _ in range(1000)]
-            store.add(new, now=NOW)
-            sqlite_add(connection, new)
-        assert store.access.compact()
-        presence = store.join(make_info())
-        ours = theirs = 0.0
-        for _ in range(rounds):
-            ours = max(ours, rate(count, work, store, presence, count))
-            theirs = max(theirs, rate(count, sqlite_work, connection, count))
-        presence.close()
-        show(f"claim + finish in tens, a second, {durability}", f"{ours:.0f}", f"{theirs:.0f}", goal)
+def _add_10_000(home: Path) -> str:
+    """Leave a journal of 10,000 new jobs; its path."""
+    store = stores.open_json(home, "normal")
+    for _ in range(10):
+        store.add(new_jobs(1000), now=NOW)
+    return _journal(home)
 
 
-def rate(count: int, act, *arguments) -> float:
-    """How many a second an act does that does `count`."""
-    start = time.perf_counter()
-    act(*arguments)
-    return count / (time.perf_counter() - start)
+def _work_2_500(home: Path) -> str:
+    """Leave a journal of 2,500 jobs claimed and done, as much as is replayed before a compaction; its path."""
+    store = stores.open_json(home, "normal")
+    presence = store.join(make_info())
+    store.add(new_jobs(2500), now=NOW)
+    assert store.access.compact()
+    stores.work(store, presence, 2500)
+    presence.close()
+    return _journal(home)
 
 
-def add_singly(home: Path, kind: str, count: int, gate) -> None:
-    store = open_json(home) if kind == "json" else open_sqlite(home)
-    jobs = [job() for _ in range(count)]
-    gate.wait()
+def _journal(home: Path) -> str:
+    (path,) = (home / "queue").glob("journal-*")
+    return str(path)
+
+
+def counted(home: str) -> float:
+    """Milliseconds of opening and counting; in a new process."""
+    import jobq_json.view  # noqa: F401  # its import is not what is measured
+
+    store = stores.open_json(Path(home))
+    return 1000 * seconds(store.counts, now=NOW)
+
+
+def parsed(path: str) -> float:
+    """Milliseconds of reading a file of JSON lines; in a new process."""
+
+    def parse() -> None:
+        with open(path, "rb") as lines:
+            for line in lines:
+                json.loads(line)
+
+    return 1000 * seconds(parse)
+
+
+def adding(bench: Bench) -> Iterator[Row]:
+    """One by one and durable, by one process and by four."""
+    count = bench.size(4000, 400)
+    for processes, bound in ((1, 4000), (4, 5000)):
+        acts = {kind: partial(_added, bench, kind, processes, count) for kind in ("json", "sqlite")}
+        rounds = bench.rounds(3)
+        taken = in_turn(acts, rounds)
+        yield row(
+            f"json_store.adding.{processes}",
+            f"durable adds one by one, {processes} process{'es' if processes > 1 else ''}",
+            taken["json"],
+            beside=taken["sqlite"],
+            target=figure(bound),
+            settings={"count": count, "processes": processes, "rounds": rounds, "durability": "full"},
+            **PER_SECOND,
+        )
+
+
+def _added(bench: Bench, kind: str, processes: int, count: int) -> float:
+    home = bench.new("adding")
+    stores.open_json(home).add([new_job()], now=NOW)
+    stores.open_sqlite(home).close()
+    method = multiprocessing.get_context("spawn")
+    gate = method.Barrier(processes + 1)
+    running = [method.Process(target=add_singly, args=(home, kind, count // processes, gate)) for _ in range(processes)]
+    for each in running:
+        each.start()
+    gate.wait(60)
+
+    def join() -> None:
+        for each in running:
+            each.join()
+
+    speed = rate(count // processes * processes, join)
+    assert not any(each.exitcode for each in running)
+    return speed
+
+
+def add_singly(home: Path, kind: str, count: int, gate: Any) -> None:
+    """Add jobs one by one as soon as all are ready; in a new process."""
+    store = stores.open_json(home) if kind == "json" else stores.open_sqlite(home)
+    jobs = new_jobs(count)
+    gate.wait(60)
     for each in jobs:
         if kind == "json":
             store.add([each], now=NOW)
         else:
-            sqlite_add(store, [each])
+            stores.sqlite_add(store, [each])
 
 
-def join_all(processes) -> None:
-    for each in processes:
-        each.join()
-
-
-def adding(root: Path) -> None:
-    method = multiprocessing.get_context("spawn")
-    for processes, goal in ((1, "> 4k"), (4, "> 5k")):
-        rates = []
-        for kind in ("json", "sqlite"):
-            home, count = root / f"add-{kind}-{processes}", 4000 // processes
-            open_json(home).add([job()], now=NOW)
-            open_sqlite(home).close()
-            gate = method.Barrier(processes + 1)
-            running = [method.Process(target=add_singly, args=(home, kind, count, gate)) for _ in range(processes)]
-            for each in running:
-                each.start()
-            gate.wait()
-            rates.append(rate(count * processes, join_all, running))
-        show(f"durable adds one by one, a second, {processes} processes", *(f"{rate:.0f}" for rate in rates), goal)
-
-
-def add_all(add, batches) -> None:
-    for batch in batches:
-        add(batch)
-
-
-def bulk(root: Path) -> None:
-    count, rounds = 40_000, 5
+def in_thousands(bench: Bench) -> Iterator[Row]:
+    """Durable batches of a thousand, compaction included, with ids made by jobq and with such as somebody chose."""
+    count = bench.size(40_000, 4_000)
     for own in (False, True):
-        home = root / f"bulk-{own}"
-        store, connection = open_json(home), open_sqlite(home)
-        ours = theirs = 0.0
-        for turn in range(rounds):
-            jobs = [job(f"bulk-{turn}-{number}" if own else None) for number in range(count)]
-            batches = [jobs[start : start + 1000] for start in range(0, count, 1000)]
-            ours = max(ours, rate(count, add_all, partial(store.add, now=NOW), batches))
-            theirs = max(theirs, rate(count, add_all, partial(sqlite_add, connection), batches))
-        label = "own ids" if own else "ids made by jobq"
-        show(f"durable adds in thousands, a second, {label}", f"{ours:.0f}", f"{theirs:.0f}", "> 80k")
+        home = bench.new("thousands")
+        store, database = stores.open_json(home), stores.open_sqlite(home)
+        rounds = bench.rounds(5)
+        made = [
+            [new_job(f"bulk-{turn}-{number}" if own else None) for number in range(count)] for turn in range(rounds)
+        ]
+        left = {"json": iter(made), "sqlite": iter(made)}
+        add: dict[str, Callable[[Sequence[NewJob]], object]] = {
+            "json": partial(store.add, now=NOW),
+            "sqlite": partial(stores.sqlite_add, database),
+        }
+
+        def batches(kind: str, left: Any = left, add: Any = add) -> float:
+            jobs = next(left[kind])
+            parts = [jobs[start : start + 1000] for start in range(0, count, 1000)]
+            return rate(count, lambda: [add[kind](part) for part in parts])
+
+        taken = in_turn({kind: partial(batches, kind) for kind in add}, rounds)
+        database.close()
+        store.close()
+        yield row(
+            f"json_store.thousands.{'own' if own else 'made'}",
+            f"durable adds in thousands, ids {'of the caller' if own else 'made by jobq'}",
+            taken["json"],
+            beside=taken["sqlite"],
+            target=figure(80_000),
+            settings={"count": count, "rounds": rounds, "durability": "full"},
+            **PER_SECOND,
+        )
 
 
-def pruning(root: Path) -> None:
-    """Delete 100,000 completed jobs in thousands, also where as many cancelled ones that stay lie in between."""
-    for between, label in ((False, ""), (True, ", cancelled ones in between")):
-        home = root / f"prune-{between}"
-        store = open_json(home, "normal")
+def working(bench: Bench) -> Iterator[Row]:
+    """Claim and complete in tens, what ended and the next claim in one transaction."""
+    count, rounds = bench.size(10_000, 1_000), bench.rounds(5)
+    for durability, bound in (("normal", 30_000), ("full", 14_000)):
+        home = bench.new("working")
+        store, database = stores.open_json(home, durability), stores.open_sqlite(home, durability)
+        for _ in range(count * rounds // 1000):
+            new = new_jobs(1000)
+            store.add(new, now=NOW)
+            stores.sqlite_add(database, new)
+        assert store.access.compact()
         presence = store.join(make_info())
-        for _ in range(100):
-            store.add([job() for _ in range(1000)], now=NOW)
-            work(store, presence, 1000)
+        acts = {
+            "json": partial(rate, count, stores.work, store, presence, count),
+            "sqlite": partial(rate, count, stores.sqlite_work, database, count),
+        }
+        taken = in_turn(acts, rounds)
+        presence.close()
+        database.close()
+        yield row(
+            f"json_store.working.{durability}",
+            f"claim + finish in tens, {durability}",
+            taken["json"],
+            beside=taken["sqlite"],
+            target=figure(bound),
+            settings={"count": count, "rounds": rounds, "durability": durability},
+            **PER_SECOND,
+        )
+
+
+def pruning(bench: Bench) -> Iterator[Row]:
+    """Delete completed jobs in thousands, also where as many cancelled ones that stay lie in between."""
+    count = bench.size(100_000, 2_000)
+    for name, between in (("all", False), ("between", True)):
+        home = bench.new("pruning")
+        store = stores.open_json(home, "normal")
+        database = stores.open_sqlite(home)
+        presence = store.join(make_info())
+        for _ in range(count // 1000):
+            new = new_jobs(1000)
+            store.add(new, now=NOW)
+            stores.work(store, presence, 1000)
+            stores.sqlite_add(database, new)
+            database.execute("UPDATE jobs SET state = 'completed' WHERE state = 'pending'")
             if between:
-                other = [job() for _ in range(1000)]
+                other = new_jobs(1000)
                 store.add(other, now=NOW)
                 for each in other:
                     store.change(each.job, cancel(each.job, now=NOW), now=NOW)
+                stores.sqlite_add(database, other)
+                database.execute("UPDATE jobs SET state = 'cancelled' WHERE state = 'pending'")
         presence.close()
         store.access.compact()
         store.close()
-        store = open_json(home)
-        rates = rate(100_000, prune_all, store)
-        show(f"prune 100000 in thousands{label}", f"{100_000 / rates:.1f} s", "-", "< 5 s")
+        ours = seconds(_prune, stores.open_json(home), count)
+        theirs = seconds(_sqlite_prune, database, count)
+        database.close()
+        yield row(
+            f"json_store.pruning.{name}",
+            f"prune {count:,} in thousands{', as many cancelled in between' if between else ''}",
+            [ours],
+            unit="s",
+            better="lower",
+            floor=SQLITE,
+            beside=[theirs],
+            target=figure(5),
+            settings={"count": count, "durability": "full"},
+        )
 
 
-def prune_all(store) -> None:
+def _prune(store: Any, count: int) -> None:
     pruned = 0
     while ids := store.prune(states=frozenset({State.COMPLETED}), before=NOW + timedelta(days=1), limit=1000):
         pruned += len(ids)
-    assert pruned == 100_000
+    assert pruned == count
 
 
-def million(root: Path) -> None:
-    home = root / "home-1000000"
-    if not home.exists():
-        fill(home, 1_000_000)
-    script = (
-        "import sys, resource; from pathlib import Path; sys.path.insert(0, sys.argv[2]);"
-        "import json_store as b; from jobq.testing import make_info;"
-        "store = b.open_json(Path(sys.argv[1])); presence = store.join(make_info());"
-        "b.work(store, presence, 2000); presence.close();"
-        "print(sum(int(l.split()[1]) for l in open('/proc/self/smaps_rollup') if l.startswith('Private')))"
+def _sqlite_prune(database: Any, count: int) -> None:
+    delete = (
+        "DELETE FROM jobs WHERE seq IN (SELECT seq FROM jobs WHERE state = 'completed' AND queue = 'default'"
+        " ORDER BY seq LIMIT 1000) RETURNING id"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(home), str(Path(__file__).parent)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    show("private memory of a worker, 1000000 live", f"{int(done.stdout) / 1024:.0f} MB", "-", "< 100 MB")
-    store = open_json(home)
-    stalls: list[float] = []
-    stop = threading.Event()
-    other = subprocess.Popen(
-        [sys.executable, __file__, "--task", "add-for-ever", str(home), "0"], stdout=subprocess.PIPE, text=True
-    )
-    assert other.stdout is not None
-    other.stdout.readline()
-    start = time.perf_counter()
-    assert store.access.compact()
-    took = time.perf_counter() - start
-    stop.set()
-    other.terminate()
-    stalls = [float(line) for line in other.stdout.read().split()]
-    other.wait()
-    lock = sorted(stalls)
-    show("longest add elsewhere in a compaction, 1000000 live", f"{lock[-1] * 1e3:.1f} ms", "-", "< 5 ms")
-    show(
-        "  median, 99 % of them; the compaction took",
-        f"{statistics.median(lock) * 1e3:.2f} ms, {lock[int(len(lock) * 0.99)] * 1e3:.1f} ms",
-        f"{took:.1f} s",
-    )
-    start = time.perf_counter()
-    store.get("job-0999999")
-    show("show one of 1000000", f"{(time.perf_counter() - start) * 1e3:.0f} ms")
-    start = time.perf_counter()
-    sum(1 for _ in store.find(Query(limit=1000)))
-    show("list 1000 of 1000000", f"{(time.perf_counter() - start) * 1e3:.0f} ms")
-
-
-def add_for_ever(home: Path) -> None:
-    """Add and finish without a sync and report how long each took, until told to stop."""
-    import signal
-
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    store = open_json(home, "normal")
-    took: list[float] = []
-    print("ready", flush=True)
-    try:
-        while True:
-            start = time.perf_counter()
-            store.add([job()], now=NOW)
-            took.append(time.perf_counter() - start)
-            time.sleep(0.001)
-    finally:
-        print(*took, sep="\n", flush=True)
-
-
-def main() -> None:
-    arguments = sys.argv[1:]
-    if arguments[:1] == ["--task"]:
-        name, home, *rest = arguments[1:]
-        if name == "add-for-ever":
-            add_for_ever(Path(home))
-        print(task(name, Path(home), *rest))
-        return
-    small = "--small" in arguments
-    names = [name for name in arguments if not name.startswith("-")]
-    root = Path(tempfile.mkdtemp(prefix="jobq-benchmark-"))
-    try:
-        show("", "jobq_json", "SQLite WAL", "to keep")
-        sizes = [1000, 100_000] if small else [1000, 100_000, 1_000_000]
-        parts = {
-            "opening": lambda: opening(root, sizes),
-            "replay": lambda: replay(root),
-            "adding": lambda: adding(root),
-            "bulk": lambda: bulk(root),
-            "working": lambda: working(root),
-            "pruning": lambda: pruning(root),
-            "million": lambda: None if small else million(root),
-        }
-        for name, part in parts.items():
-            if not names or name in names:
-                part()
-    finally:
-        shutil.rmtree(root)
-
-
-if __name__ == "__main__":
-    os.umask(0o077)
-    main()
+    pruned = 0
+    while ids := database.execute(delete).fetchall():
+        pruned += len(ids)
+    assert pruned == count
