@@ -30,6 +30,7 @@ FOREIGN |= {"Self", "Sequence", "T", "TracebackType", "datetime", "timedelta"}
 INTERNAL = {"App", "HeldUp", "Plugin", "StrPath", "Watched", "Wrapping"}
 """Classes that signatures name and nobody outside needs."""
 NO_LITERAL = re.compile(r"<(?:factory|function [^<>]*(?:<\w+>[^<>]*)*)>|datetime\.datetime\([^)]*\)")
+MEMBER = re.compile(r"<(\w+\.\w+): '\w+'>")
 SECTIONS = ("Args:", "Attributes:", "Raises:")
 BEFORE_NAPOLEON = 400
 
@@ -60,9 +61,9 @@ def plain(_app: Sphinx, _what: str, _name: str, _thing: object, _options: object
 def readable(
     _app: Sphinx, _what: str, _name: str, _thing: object, _options: object, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
-    """Write defaults that have no literal form as dots: Sphinx cannot read the whole signature otherwise."""
+    """Write members by name, and defaults without a literal form as dots: Sphinx cannot read the signature otherwise."""
     if signature is not None:
-        signature = NO_LITERAL.sub("...", signature)
+        signature = NO_LITERAL.sub("...", MEMBER.sub(r"\1", signature))
     return signature, returned
 
 
