@@ -9,6 +9,7 @@ import os
 import sys
 
 from jobq.clock import Clock, SystemClock
+from jobq.config import CONFIG_NAME, config_reader
 from jobq.errors import InvalidInput, NotSupported, PluginError, StoreUnavailable
 from jobq.home import locate
 from jobq.light import cached_property
@@ -16,7 +17,7 @@ from jobq.options import KERNEL_OPTIONS
 from jobq.plugincache import PluginCache
 from jobq.plugins import Plugins
 from jobq.providers import Context
-from jobq.settings import Settings, config_reader
+from jobq.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from jobq.notify import Notifications
     from jobq.store import Store
     from jobq.wrapping import Wrapping
-
-CONFIG_NAME = "config.toml"
 
 
 def _warn(message: str) -> None:

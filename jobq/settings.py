@@ -6,10 +6,7 @@ default. Keys are written with hyphens or underscores alike. What is `live` is r
 
 from __future__ import annotations
 
-import os
-
-from jobq.errors import InvalidInput, StoreError, UnknownKey
-from jobq.files import read_private
+from jobq.errors import InvalidInput, UnknownKey
 from jobq.light import timedelta
 from jobq.times import duration_of, format_duration, parse_duration, seconds_of
 
@@ -169,38 +166,6 @@ def shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}" if float(f"{value:g}") == value else repr(value)
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def config_reader(path: StrPath) -> Callable[[], tuple[Mapping[str, Any], object]]:
-    """Reads a config.toml for `Settings`: its content and what tells one version of it from another.
-
-    What it answers with raises InvalidInput where the file cannot be read or is no TOML.
-    """
-
-    def read() -> tuple[Mapping[str, Any], object]:
-        try:
-            facts = os.lstat(path)
-            version = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
-            if cached and cached[0][1] == version:
-                return cached[0]
-            data = read_private(path)
-        except FileNotFoundError:
-            return {}, None
-        except OSError as error:
-            raise InvalidInput("", path, f"cannot be read: {error.strerror}") from None
-        except StoreError as error:
-            raise InvalidInput("", path, f"cannot be read: {error}") from None
-        import tomllib
-
-        try:
-            content = tomllib.loads(data.decode())
-        except (ValueError, RecursionError) as error:  # also an integer of thousands of digits
-            raise InvalidInput("", path, f"is no valid TOML: {error}") from None
-        cached[:] = [(content, version)]
-        return cached[0]
-
-    cached: list[tuple[Mapping[str, Any], object]] = []
-    return read
 
 
 def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jobq.cli.text import masked
+from jobq.config import config_reader
 from jobq.errors import InvalidInput, JobqError, PluginError
 from jobq.options import KERNEL_OPTIONS
 from jobq.plugins import Plugins
-from jobq.settings import Settings, config_reader, shown
+from jobq.settings import Settings, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

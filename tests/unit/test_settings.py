@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobq.config import config_reader
 from jobq.errors import InvalidInput, UnknownKey
 from jobq.options import KERNEL_OPTIONS
 from jobq.providers import Option
-from jobq.settings import MOST_SIZE, Settings, config_reader, parse, shown
+from jobq.settings import MOST_SIZE, Settings, parse, shown
 from jobq.testing import make_settings
 
 OPTIONS = {option.name: option for option in KERNEL_OPTIONS}
@@ -336,17 +337,3 @@ def test_what_stands_in_its_place_and_is_no_file_holds_nobody_up(file, make):
         read(file)
     assert "not a regular file" in settings.refresh()
     assert settings["poll-interval"] == timedelta(seconds=3)
-
-
-def test_the_file_is_parsed_once_for_each_version(file, monkeypatch):
-    file.write_text("poll-interval = 1\n", encoding="utf-8")
-    reader = config_reader(file)
-    first, version = reader()
-    stat = os.stat(file)
-    file.write_text("poll-interval = 2\n", encoding="utf-8")
-    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert reader() == (first, version), "same inode, time and size: not read"
-    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
-    content, other = reader()
-    assert content == {"poll-interval": 2}
-    assert other != version

@@ -57,10 +57,12 @@ LEFT_OUT = {"click", "dataclasses", "filelock", "inspect", "json", "pathlib", "p
 
 @pytest.mark.parametrize("args", [["enqueue", '{"command": "true"}'], ["add", "--", "true"]])
 def test_what_a_shell_loop_runs_imports_next_to_nothing(args, tmp_path, monkeypatch):
-    """In a home whose plugins are remembered, and with a worker that serves the queue."""
+    """In a home whose plugins and settings are remembered, and with a worker that serves the queue."""
     monkeypatch.setenv("JOBQ_HOME", str(tmp_path / "home"))
-    for _ in ("makes the home", "remembers the plugins in it"):
-        imported(f"import jobq.plugincache\njobq.plugincache._SETTLED_SECONDS = -1\n{run(*args)}")
+    settled = "from jobq import config, plugincache\nconfig._SETTLED_SECONDS = plugincache._SETTLED_SECONDS = -1\n"
+    imported(settled + run(*args))
+    (tmp_path / "home" / "config.toml").write_text("max-attempts = 7\n")
+    imported(settled + run(*args))
     with contextlib.closing(FilePresence(tmp_path / "home" / "workers", make_info("w1"))):
         assert imported(run(*args)) & (HEAVY - {"jobq_json"} | LEFT_OUT) == set()
 

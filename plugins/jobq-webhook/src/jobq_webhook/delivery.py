@@ -7,9 +7,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from jobq.app import CONFIG_NAME
+from jobq.config import CONFIG_NAME, config_reader
 from jobq.errors import InvalidInput
-from jobq.settings import Settings, config_reader
+from jobq.settings import Settings
 from jobq_webhook.errors import NotAllowed, NotDelivered
 from jobq_webhook.messages import Message
 from jobq_webhook.options import OPTIONS
