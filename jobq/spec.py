@@ -105,7 +105,7 @@ class Intake:
         """
         if not isinstance(spec, dict):
             raise InvalidInput("", HIDDEN if spec is None else spec, "a job must be a JSON object")
-        for key in spec:
+        for key in () if spec.keys() <= _FIELDS.keys() else spec:
             if key not in _FIELDS:
                 raise InvalidInput(str(key), spec[key], f"is no field of a job{_meant(str(key), _FIELDS)}")
         _exactly_one(spec)

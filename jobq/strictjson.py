@@ -56,13 +56,21 @@ def check_json(field: str, value: object, depth: int = 0) -> None:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise InvalidInput(field, key, "must be text: the keys of JSON objects are")
-            check_json(field or key, key, depth + 1)
-            check_json(field or key, item, depth + 1)
+            if not _is_plain(key):
+                check_text(field or key, key)
+            if not _is_plain(item):
+                check_json(field or key, item, depth + 1)
     elif isinstance(value, list):
         for item in value:
-            check_json(field, item, depth + 1)
+            if not _is_plain(item):
+                check_json(field, item, depth + 1)
     else:
         raise InvalidInput(field, value, "must be JSON: objects, lists, text, numbers, true, false, null")
+
+
+def _is_plain(value: object) -> bool:
+    """Whether it is a text of which nothing has to be checked, as most values are."""
+    return type(value) is str and value.isascii() and "\0" not in value
 
 
 def check_text(field: str, text: str) -> None:
