@@ -146,7 +146,7 @@ def test_mending_that_is_killed_can_be_done_again(repair, name, figure):
             fault = Fault(STEPS, at, action)
             assert mended.do(fault).code == -9, fault
             mended.judge(fault)
-    figure(f"doctor --repair, {name}", f"{mended.done} kills at {number} calls, 0 readable jobs lost")
+    figure(f"doctor --repair killed, {name}", f"{mended.done} kills at {number} calls, 0 readable jobs lost")
 
 
 @pytest.mark.parametrize("name", DAMAGES)
@@ -162,4 +162,4 @@ def test_mending_that_is_refused_something_can_be_done_again(repair, name, figur
                 assert "Traceback" not in answer.stderr, fault
                 refused += answer.code != 0
                 mended.judge(fault)
-    figure(f"doctor --repair, {name}", f"{mended.done} failures, {refused} told, 0 readable jobs lost")
+    figure(f"doctor --repair refused, {name}", f"{mended.done} failures, {refused} told, 0 readable jobs lost")
