@@ -15,13 +15,14 @@ def main() -> NoReturn:
     Raises:
         SystemExit: always.
     """
-    gc.disable()  # what is made at the start stays to the end; who goes on for longer turns it on again
+    collecting = gc.isenabled()
+    gc.disable()  # what is made at the start stays to the end
     try:
         from jobq.cli.entry import main as run
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     try:
-        run()
+        run(before_long=gc.enable if collecting else gc.disable)
     finally:
         gc.freeze()  # the process ends, and all of it with it: there is nothing to collect
 

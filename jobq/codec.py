@@ -13,13 +13,6 @@ if TYPE_CHECKING:
 
     Scan = Callable[[str, int], tuple[Any, int]]
 
-try:
-    import _json
-except ImportError:  # another Python
-    _native: Any = None
-else:
-    _native = _json
-
 WHITESPACE = " \t\n\r"
 
 NO_JSON = (StopIteration, ValueError, SystemError)
@@ -31,7 +24,7 @@ class _Reading:
     """What a reader is told: read as `json` does, but that numbers which are none are refused."""
 
     strict = True
-    object_hook = None
+    object_hook = array_hook = None
     parse_float = float
     parse_int = int
 
@@ -52,12 +45,17 @@ def scanner(pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Scan
     Args:
         pairs: makes the value of an object of its names and values; None: a dict, in which the last of a name counts.
     """
-    if _native is not None:
-        return _native.make_scanner(_Reading(pairs))  # type: ignore[no-any-return]
-    import json
+    try:
+        from _json import make_scanner
 
-    decoder = json.JSONDecoder(object_pairs_hook=pairs, parse_constant=_Reading.parse_constant)
-    return decoder.scan_once  # type: ignore[attr-defined,no-any-return]  # undocumented, as old as json
+        native: Scan = make_scanner(_Reading(pairs))  # type: ignore[arg-type]
+        native('{"a":[1.5]}', 0)
+    except (ImportError, AttributeError, TypeError):  # another Python, or one whose reader is made otherwise
+        import json
+
+        decoder = json.JSONDecoder(object_pairs_hook=pairs, parse_constant=_Reading.parse_constant)
+        return decoder.scan_once  # type: ignore[attr-defined,no-any-return]  # undocumented, as old as json
+    return native
 
 
 scan = scanner()
@@ -81,11 +79,15 @@ def loads(data: str | bytes) -> Any:
 
 
 def _encoder() -> Callable[[Any], str]:
-    if _native is None:
+    try:
+        from _json import encode_basestring_ascii, make_encoder
+
+        chunks: Any = make_encoder(None, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False)
+        chunks({"a": [1.5]}, 0)
+    except (ImportError, AttributeError, TypeError):  # as of the reader
         import json
 
-        return json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
-    chunks = _native.make_encoder(None, _refuse, _native.encode_basestring_ascii, None, ":", ",", False, False, False)
+        return json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=_refuse).encode
     return lambda value: "".join(chunks(value, 0))
 
 

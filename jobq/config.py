@@ -11,8 +11,9 @@ import time
 
 from jobq import __version__
 from jobq.codec import encode, loads
-from jobq.errors import InvalidInput, StoreError
+from jobq.errors import HIDDEN, InvalidInput, StoreError
 from jobq.files import private_directory, read_private, replace
+from jobq.light import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,11 +40,12 @@ def config_reader(path: StrPath) -> Callable[[], tuple[Mapping[str, Any], object
                 content = _remembered(path, version)
                 known[:] = [(_parsed(path, version) if content is None else content, version)]
         except FileNotFoundError:
+            _forget(path)
             return {}, None
         except OSError as error:
-            raise InvalidInput("", path, f"cannot be read: {error.strerror}") from None
+            raise InvalidInput("", HIDDEN, f"{path} cannot be read: {error.strerror}") from None
         except StoreError as error:
-            raise InvalidInput("", path, f"cannot be read: {error}") from None
+            raise InvalidInput("", HIDDEN, f"{path} cannot be read: {error}") from None
         return known[-1]
 
     known: list[tuple[Mapping[str, Any], list[int]]] = []
@@ -62,7 +64,9 @@ def _parsed(path: StrPath, version: list[int]) -> Mapping[str, Any]:
     try:
         content = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:  # also an integer of thousands of digits
-        raise InvalidInput("", path, f"is no valid TOML: {error}") from None
+        _forget(path)
+        raise InvalidInput("", HIDDEN, f"{path} is no valid TOML: {error}") from None
+    _forget(path)
     if time.time() - max(version[2], version[3]) / 1e9 > _SETTLED_SECONDS:
         _remember(path, version, content)
     return content
@@ -70,6 +74,12 @@ def _parsed(path: StrPath, version: list[int]) -> Mapping[str, Any]:
 
 def _cache(path: StrPath) -> str:
     return os.path.join(os.path.dirname(path), "cache")
+
+
+def _forget(path: StrPath) -> None:
+    """What the file says no longer, be it a secret, is kept no longer."""
+    with suppress(OSError):
+        os.unlink(f"{_cache(path)}/config.json")
 
 
 def _remember(path: StrPath, version: list[int], content: Mapping[str, Any]) -> None:

@@ -55,7 +55,10 @@ class _Generated:
         self._generator = generator
 
     def __enter__(self) -> Any:
-        return next(self._generator)
+        try:
+            return next(self._generator)
+        except StopIteration:
+            raise RuntimeError("the generator of a context yields nothing") from None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -99,11 +102,14 @@ class _Members(type):
         members: dict[str, Any] = {}
         for key, text in texts.items():
             member: Any = str.__new__(made, text)
-            member.__dict__.update(_name_=key, name=key, value=text)
+            member.__dict__.update(_name_=key, _value_=text, name=key, value=text)
             members[key] = member
-            setattr(made, key, member)
-        made._members = members  # noqa: SLF001 - of this class
+            type.__setattr__(made, key, member)
+        type.__setattr__(made, "_members", members)
         return made
+
+    def __setattr__(cls, name: str, value: object) -> None:
+        raise AttributeError(f"cannot assign to {cls.__name__}.{name}: what it consists of is fixed")
 
     def __call__(cls, value: object) -> Any:
         for member in cls._members.values():
@@ -113,6 +119,9 @@ class _Members(type):
 
     def __iter__(cls) -> Iterator[Any]:
         return iter(cls._members.values())
+
+    def __reversed__(cls) -> Iterator[Any]:
+        return reversed(cls._members.values())
 
     def __len__(cls) -> int:
         return len(cls._members)
@@ -133,6 +142,9 @@ class _StrEnum(str, metaclass=_Members):  # noqa: SLOT000 - each has a name
 
     name: str
     value: str
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"cannot assign to {name} of {self!r}")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}.{self.name}: {self.value!r}>"

@@ -29,7 +29,7 @@ class _Manager(pluggy.PluginManager):
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
         """Let pluggy's own marker mark what bears ours."""
         function = getattr(plugin, name)
-        options = getattr(function, MARK, None)
+        options = getattr(function, MARK, None) if inspect.isroutine(function) else None
         if isinstance(options, dict):
             pluggy.HookimplMarker("jobq")(**options)(getattr(function, "__func__", function))
         return super().parse_hookimpl_opts(plugin, name)

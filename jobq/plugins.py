@@ -238,10 +238,13 @@ class Plugins:
     def _offered_by(self, plugin: Plugin, hook: str) -> list[Any]:
         """What a plugin hands over through a hook; a remembered one is asked without pluggy, which found it sound."""
         if self._only_remembered and plugin.distribution:
-            with aside(), remarked() if plugin.remarks else suppress():
+            with aside(), remarked():
                 function = implementation(import_plugin(plugin), hook)
-                if function is not None:
-                    return list(function())
+                records = None if function is None else list(function())
+            if records is not None and all(
+                isinstance(record, Provider) and callable(record.make) for record in records
+            ):
+                return records
         return self._loader.handed(plugin, hook)
 
     def _is_asked_for(self, plugin: Plugin) -> bool:

@@ -70,17 +70,20 @@ class _AsDataclass:
         self._name = name
 
     def __get__(self, instance: object, owner: type) -> Any:
-        cls = next(each for each in owner.__mro__ if "__fields__" in each.__dict__)
-        alike = _dataclass_of(cls)
-        found = _signature(alike) if self._name == "__signature__" else getattr(alike, self._name)
+        cls: Any = next(each for each in owner.__mro__ if "__fields__" in each.__dict__)
+        if self._name == "__signature__":
+            return _signature(cls, owner)
+        found = getattr(_dataclass_of(cls), self._name)
         setattr(cls, self._name, found)
         return found
 
 
-def _signature(alike: Any) -> object:
+def _signature(cls: Any, owner: Any) -> object:
+    if owner.__init__ is not cls.__init__:
+        raise AttributeError("__signature__")
     import inspect
 
-    return inspect.signature(alike)
+    return inspect.signature(_dataclass_of(cls))
 
 
 def _dataclass_of(cls: Any) -> Any:
@@ -111,6 +114,7 @@ def _made(cls: Any, *, frozen: bool, slots: bool, kw_only: bool) -> Any:
         "__match_args__": () if kw_only else names,
         "__repr__": _repr,
         "__eq__": _eq,
+        "__replace__": _replaced,
         "__hash__": _hash if frozen else None,
         "__dataclass_fields__": _FIELDS,
         "__dataclass_params__": _PARAMS,
@@ -121,7 +125,7 @@ def _made(cls: Any, *, frozen: bool, slots: bool, kw_only: bool) -> Any:
     if slots:
         added |= {"__slots__": names, "__getstate__": _values, "__setstate__": _restore}
         kept = {name: own[name] for name in own if name not in defaults and name not in ("__dict__", "__weakref__")}
-        cls = type(cls)(cls.__name__, cls.__bases__, added | kept)
+        cls = type(cls)(cls.__name__, cls.__bases__, added | kept | {"__qualname__": cls.__qualname__})
     else:
         for name, value in added.items():
             if name not in own:
@@ -175,6 +179,11 @@ def _restore(record: Any, values: tuple[Any, ...]) -> None:
 def _repr(record: Any) -> str:
     shown = ", ".join(f"{name}={getattr(record, name)!r}" for name in record.__fields__)
     return f"{type(record).__qualname__}({shown})"
+
+
+def _replaced(record: Any, /, **changes: Any) -> Any:
+    """What `copy.replace` makes of it."""
+    return type(record)(**{name: getattr(record, name) for name in record.__fields__} | changes)
 
 
 def _eq(record: Any, other: object) -> bool:

@@ -19,17 +19,18 @@ def loads(text: str | bytes) -> Any:
         InvalidInput: it is none; the message says where.
     """
     try:
-        stripped = (text.decode("utf-8") if isinstance(text, bytes) else text).strip(WHITESPACE)
+        decoded = text.decode("utf-8") if isinstance(text, bytes) else text
     except UnicodeDecodeError as error:
         raise InvalidInput("", _excerpt(text), f"is no UTF-8 (byte {error.start + 1})") from None
+    stripped = decoded.strip(WHITESPACE)
     try:
         value, end = _scan(stripped, 0)
     except RecursionError:
         raise InvalidInput("", _excerpt(text), f"is nested deeper than {MAX_DEPTH}") from None
     except NO_JSON:
-        raise _what_is_wrong(text) from None
+        raise _what_is_wrong(decoded) from None
     if end != len(stripped):
-        raise _what_is_wrong(text)
+        raise _what_is_wrong(decoded)
     check_json("", value)
     return value
 
@@ -113,7 +114,7 @@ def is_encodable(text: str) -> bool:
 _scan = scanner(_unique)
 
 
-def _what_is_wrong(text: str | bytes) -> InvalidInput:
+def _what_is_wrong(text: str) -> InvalidInput:
     """What a text that was found to be no JSON is told with."""
     import json
 

@@ -5,7 +5,6 @@ Nothing here imports click: the two commands that a shell loop runs do without i
 
 from __future__ import annotations
 
-import gc
 import sys
 
 from jobq.cli import quick
@@ -15,26 +14,29 @@ from jobq.errors import JobqError, Misuse, PluginError, traceback_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import NoReturn
 
 
-def main(args: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line with `args` (default: the process's own) and exit with its code."""
+def main(args: Sequence[str] | None = None, *, before_long: Callable[[], object] = lambda: None) -> NoReturn:
+    """Run the command line with `args` (default: the process's own) and exit with its code.
+
+    `before_long` is called before what may take long.
+    """
     try:
-        code = _run(sys.argv[1:] if args is None else list(args))
+        code = _run(sys.argv[1:] if args is None else list(args), before_long)
     except KeyboardInterrupt:  # it came while something else was being told or closed
         code = 130
     finish()
     sys.exit(code)
 
 
-def _run(args: list[str]) -> int:
+def _run(args: list[str], before_long: Callable[[], object]) -> int:
     prepare()
     state = Globals()
     try:
         try:
-            code = _act(args, state)
+            code = _act(args, state, before_long)
         finally:
             state.close()
         sys.stdout.flush()
@@ -63,14 +65,15 @@ def _run(args: list[str]) -> int:
     return code
 
 
-def _act(args: list[str], state: Globals) -> int:
+def _act(args: list[str], state: Globals, before_long: Callable[[], object]) -> int:
     act = quick.taken(args, state)
     if act is not None:
         try:
             return act()
         except Misuse:  # click tells how it is used
-            state.reset()
-    gc.enable()
+            if state.has_app:  # something was done: it is a plugin's word
+                raise
+    before_long()
     from jobq.cli.root import run
 
     return run(args, state)

@@ -63,13 +63,12 @@ class Globals:
         if not self.quiet:
             talk(message)
 
+    @property
+    def has_app(self) -> bool:
+        """Whether an app was made."""
+        return "app" in self.__dict__
+
     def close(self) -> None:
         """Free what was made."""
-        if "app" in self.__dict__:
+        if self.has_app:
             self.app.close()
-
-    def reset(self) -> None:
-        """Be as new."""
-        self.close()
-        self.__dict__.clear()
-        self.__init__()  # type: ignore[misc]

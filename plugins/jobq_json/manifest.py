@@ -63,7 +63,7 @@ class Manifest:
             from jobq_json.sections import sections_of, segments_of
 
             make = sections_of if name == "sections" else segments_of
-            made = self.__dict__[name] = make(self.__dict__["_read"][name])
+            made = self.__dict__[name] = make(self.__dict__["_read"].pop(name))
             return made
 
     @property
@@ -162,7 +162,7 @@ def from_record(record: Mapping[str, Any]) -> Manifest:
         next_segment=record["next_segment"],
         damaged=record["damaged"],
         damaged_files=tuple(record["damaged_files"]),
-        _read=record,
+        _read={name: record[name] for name in ("archive", "sections")},
     )
     return manifest
 

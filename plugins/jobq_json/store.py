@@ -51,12 +51,10 @@ class JsonStore(Store):
             raise InvalidInput("durability", settings["durability"], "must be full or normal")
         self.url = f"json:{context.url}"
         self._members = f"{context.directory}/workers"
-        self._path = f"{context.directory}/queue"
-        if context.url:
-            self._path = os.path.normpath(os.path.join(context.directory, context.url))
+        self._path = _path(context.directory, context.url) if context.url else f"{context.directory}/queue"
         durable = settings["durability"] == "full"
         # A directory elsewhere stands among what is not ours.
-        inside = not context.url or os.path.dirname(self._path) == os.path.normpath(context.directory)
+        inside = not context.url or os.path.dirname(self._path) == _path(context.directory, "")
         mark = f"{self._path}.made" if inside else None
         self.access = Access(self._path, context.clock, durable=durable, warn=context.warn, mark=mark)
         self._watch: Watch | None = None
@@ -248,6 +246,13 @@ class JsonStore(Store):
             self._watch.close()
             self._watch = None
         self.access.close()
+
+
+def _path(home: str, url: str) -> str:
+    """Where a URL leads to from the home. What goes up behind a symbolic link is the system's to follow."""
+    absolute = os.path.abspath(home) if not os.path.isabs(home) else home
+    parts = os.path.join(absolute, url).split(os.sep)
+    return os.sep + os.sep.join(part for part in parts if part not in ("", os.curdir))
 
 
 def _runs(claims: Iterable[Claim]) -> set[tuple[str, int]]:

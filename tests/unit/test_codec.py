@@ -70,6 +70,30 @@ def test_what_json_has_not_is_not_written():
         encode({1, 2})
 
 
+STUB = """
+import json, sys, types
+stub = types.ModuleType("_json")
+{body}
+sys.modules["_json"] = stub
+from jobq import codec
+print(codec.encode({{"a": [1.5, None, "é"]}}), codec.loads('{{"a": [1, true]}}'))
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "def refuse(*given): raise TypeError\nstub.make_scanner = stub.make_encoder = refuse\nstub.encode_basestring_ascii = repr",
+        "def make(context): return context.something_new\nstub.make_scanner = make",
+        "stub.make_scanner = lambda context: lambda text, at: text.something_new",
+    ],
+)
+def test_a_python_that_makes_its_reader_otherwise_is_read_by_json(body):
+    done = subprocess.run([sys.executable, "-c", STUB.format(body=body)], capture_output=True, text=True, check=True)
+    assert done.stdout == '{"a":[1.5,null,"\\u00e9"]} {\'a\': [1, True]}\n'
+
+
 @pytest.mark.parametrize("text", NONE)
 def test_it_is_told_alike_in_a_process_that_has_not_imported_json(text):
     with pytest.raises(InvalidInput) as here:

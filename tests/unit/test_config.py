@@ -1,5 +1,6 @@
 """The configuration file is read once for each of its states, and remembered as it was read."""
 
+import contextlib
 import os
 import tomllib
 
@@ -88,6 +89,31 @@ def test_what_json_has_not_is_read_each_time(file, parsed, settled, text):
     assert [repr(read(file)), repr(read(file))] == [repr(tomllib.loads(text))] * 2
     assert len(parsed) == 3
     assert not cache(file).exists()
+
+
+@pytest.mark.parametrize("text", [None, "timeout = 5\n", "timeout = \n"])
+def test_what_the_file_says_no_longer_is_kept_no_longer(file, settled, monkeypatch, text):
+    file.write_text('secret = "s3cr3t"\n', encoding="utf-8")
+    read(file)
+    assert "s3cr3t" in cache(file).read_text()
+    monkeypatch.setattr(config, "_SETTLED_SECONDS", 3600.0)
+    if text is None:
+        file.unlink()
+    else:
+        file.write_text(text, encoding="utf-8")
+    with contextlib.suppress(InvalidInput):
+        read(file)
+    assert not cache(file).exists()
+
+
+@pytest.mark.parametrize("spoil", [lambda path: path.write_text("timeout = "), lambda path: path.mkdir()])
+def test_the_path_is_told_however_long_it_is(tmp_path, spoil):
+    path = tmp_path / ("long" * 20) / ("longer" * 20) / "config.toml"
+    path.parent.mkdir(parents=True)
+    spoil(path)
+    for given in (path, str(path)):
+        with pytest.raises(InvalidInput, match=f"^{path} "):
+            config_reader(given)()
 
 
 def test_what_is_no_toml_is_refused_each_time_and_not_remembered(file, parsed, settled):

@@ -50,6 +50,7 @@ class Failed(Exception):
         lambda cls: pickle.loads(pickle.dumps(cls.DEAD)) is cls.DEAD,
         lambda cls: (list(cls.__members__), cls.__members__["DEAD"] is cls.DEAD),
         lambda cls: {cls.DEAD: 1}["dead"],
+        lambda cls: ([str(member) for member in reversed(cls)], cls.DEAD._value_, cls.DEAD._name_),
     ],
 )
 def test_an_enumeration_answers_as_that_of_the_standard_library(ask):
@@ -62,6 +63,17 @@ def test_what_is_no_member_is_refused(cls):
         cls("x")
     with pytest.raises(KeyError):
         cls["x"]
+
+
+@pytest.mark.parametrize("cls", [Lamp, Light])
+def test_nobody_changes_what_it_consists_of(cls):
+    with pytest.raises(AttributeError):
+        cls.DEAD = "alive"
+    with pytest.raises(AttributeError):
+        cls.DEAD.value = "alive"
+    with pytest.raises(AttributeError):
+        cls.DEAD.name = "ALIVE"
+    assert (cls.DEAD, cls.DEAD.value, cls.DEAD.name) == ("dead", "dead", "DEAD")
 
 
 def test_what_is_no_text_of_an_enumeration_is_no_member():
@@ -166,3 +178,14 @@ def test_one_that_goes_on_is_an_error(manager):
     made, _ = context(manager, again=True, swallow=Failed)
     with pytest.raises(RuntimeError), made("thing"):
         raise Failed
+
+
+@MANAGERS
+def test_one_that_yields_nothing_is_an_error(manager):
+    @manager
+    def nothing():
+        if manager is None:
+            yield
+
+    with pytest.raises(RuntimeError), nothing():
+        pass

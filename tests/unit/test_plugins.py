@@ -82,6 +82,19 @@ def test_a_plugin_is_found_by_its_entry_point_and_its_offer_chosen_by_name(insta
     assert isinstance(plugins.provider("store", "acme").make(None, None), MemoryStore)
 
 
+def test_a_module_may_hold_what_raises_when_it_is_touched(install):
+    """As the proxies of web frameworks do outside of a request."""
+    proxy = """
+        class Proxy:
+            def __getattr__(self, name):
+                raise RuntimeError("outside of a request")
+
+        request = Proxy()
+    """
+    install("acme", textwrap.dedent(proxy) + STORE.format(name="acme"))
+    assert named(Plugins(), "acme").status == "ok"
+
+
 def test_the_bundled_ones_came_through_the_same_door():
     offers = {
         (kind, name) for p in Plugins().all if p.distribution == "jobq" for kind in p.offers for name in p.offers[kind]
@@ -492,6 +505,46 @@ class TestCache:
         ]
         assert before.handlers == after.handlers
         assert (home / "cache").stat().st_mode & 0o777 == 0o700
+
+    def remembered(self, settle, install, home, source):
+        """As another process would find them."""
+        module = install("acme", source)
+        settle()
+        Plugins(cache=PluginCache(home))
+        del sys.modules[module]
+        return Plugins(cache=PluginCache(home))
+
+    def test_a_remembered_one_is_asked_without_pluggy_and_as_every_other(self, settle, install, home):
+        plugins = self.remembered(settle, install, home, STORE.format(name="acme"))
+        assert isinstance(plugins.provider("store", "acme").make(None, None), MemoryStore)
+        assert plugins._only_remembered
+
+    def test_what_a_remembered_one_warns_of_and_prints_spoils_nothing(self, settle, install, home, monkeypatch, capfd):
+        talk = "import os, warnings\nif os.environ.get('TALK'):\n    print('hello')\n    warnings.warn('odd')\n"
+        plugins = self.remembered(settle, install, home, talk + STORE.format(name="acme"))
+        monkeypatch.setenv("TALK", "1")
+        plugins.provider("store", "acme")
+        told = capfd.readouterr()
+        assert told.out == ""
+        assert "odd" not in told.err
+
+    @pytest.mark.parametrize(
+        ("given", "told"),
+        [("[5]", "5, which is no Provider"), ("[Provider(name='acme', summary='', make=7)]", "make 7")],
+    )
+    def test_what_a_remembered_one_hands_over_is_checked(self, settle, install, home, monkeypatch, given, told):
+        source = f"""
+from jobq import Provider, hookimpl
+import os
+
+@hookimpl
+def jobq_stores():
+    return {given} if os.environ.get("ODD") else [Provider(name="acme", summary="", make=print)]
+"""
+        plugins = self.remembered(settle, install, home, source)
+        monkeypatch.setenv("ODD", "1")
+        with pytest.raises(PluginError, match=told):
+            plugins.provider("store", "acme")
 
     def test_a_directory_changed_just_now_is_not_relied_upon(self, install, home):
         install("acme", COMMAND)

@@ -106,6 +106,31 @@ def test_inspect_tells_how_they_are_called():
     assert list(inspect.signature(Point).bind(1).arguments) == ["x"]
 
 
+def test_a_class_that_is_derived_from_one_tells_of_its_own_call():
+    class Other(Point):
+        def __init__(self, other: int) -> None:
+            super().__init__(other, other)
+
+    assert str(inspect.signature(Other)) == "(other: int) -> None"
+    assert str(inspect.signature(Point)) == "(x: int, y: int = 0) -> None"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="copy.replace is new in Python 3.13")
+def test_copy_can_replace_fields():
+    assert copy.replace(Point(1, 2), y=3) == Point(1, 3)
+
+
+class Outer:
+    @record(frozen=True, slots=True)
+    class Inner:
+        x: int
+
+
+def test_one_within_a_class_is_found_there():
+    assert pickle.loads(pickle.dumps(Outer.Inner(1))) == Outer.Inner(1)
+    assert repr(Outer.Inner(1)) == "Outer.Inner(x=1)"
+
+
 def test_dataclasses_knows_them():
     assert dataclasses.replace(Point(1, 2), y=3) == Point(1, 3)
     assert dataclasses.asdict(Named(name="a")) == {"name": "a", "tags": (), "facts": {}}

@@ -283,6 +283,7 @@ JSON_REFUSED = {
     "NUL": ('["a\\u0000"]', "NUL"),
     "a control character": ('["\x01"]', "is no JSON"),
     "no UTF-8": (b'["\xff"]', r"is no UTF-8 \(byte 3\)"),
+    "a byte-order mark": (b"\xef\xbb\xbf{}", "BOM"),
     "depths": ("[" * 1_000_000, "nested deeper than 100|is no JSON"),
 }
 

@@ -8,9 +8,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from jobq.cli import quick, submitting
+from jobq.cli.entry import main
 from jobq.cli.options import ADD, ENQUEUE, GLOBAL
 from jobq.cli.root import run
 from jobq.cli.state import Globals
+from jobq.errors import Misuse
 
 VALUES = st.one_of(
     st.sampled_from(["", "x", "-", "--", "-x", "5", "05", "-5", "1_0", "¹", "retry", "dead", "none", "a=b", "=", "{}"]),
@@ -150,3 +152,26 @@ def test_whatever_click_would_have_a_word_to_say_about_is_left_to_it(recorded, a
 def test_a_shell_that_asks_for_completions_asks_click(recorded, monkeypatch):
     monkeypatch.setenv("_JOBQ_COMPLETE", "bash_complete")
     assert by_itself(["enqueue", "{}"], recorded) is None
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_what_has_begun_is_not_begun_again_by_click(monkeypatch, tmp_path, capsys, begun):
+    """What is called misuse after an app was made is a plugin's word, and not about the command line."""
+    calls = []
+
+    def add(state, **_values):
+        calls.append(state.app if begun else None)
+        raise Misuse("not like this")
+
+    monkeypatch.setenv("JOBQ_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(submitting, "add", add)
+    with pytest.raises(SystemExit) as end:
+        main(["add", "--", "true"])
+    assert end.value.code == 1
+    told = capsys.readouterr().err
+    if begun:
+        assert (len(calls), told) == (1, "jobq: not like this\n")
+    else:
+        assert len(calls) == 2
+        assert told.startswith("Usage: jobq add")
+        assert told.endswith("Error: not like this\n")

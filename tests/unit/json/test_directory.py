@@ -11,8 +11,8 @@ import pytest
 
 from jobq.errors import JobNotFound, NotSupported, StoreError, StoreLocked, StoreUnreadable, UnsafeHome
 from jobq.store import Query, Wanted
-from jobq.testing import START
-from jobq_json import directory, locking, manifest
+from jobq.testing import START, make_context, make_job, make_settings, new
+from jobq_json import directory, jobq_stores, locking, manifest
 
 
 def test_looking_at_nothing_finds_nothing_and_creates_nothing(kit):
@@ -247,14 +247,25 @@ def test_a_lock_that_is_held_for_ever_is_an_error(kit, monkeypatch):
 
 
 def test_the_url_names_another_directory(tmp_path):
-    from jobq.testing import make_context, make_job, make_settings, new
-    from jobq_json import jobq_stores
-
     store = jobq_stores()[0].make(make_settings(), make_context(tmp_path / "home", url="other"))
     store.add(new(make_job("one")), now=START)
     assert store.url == "json:other"
     assert (tmp_path / "home" / "other" / "queue.json").exists()
     store.close()
+
+
+@pytest.mark.parametrize("url", ["link/../other", "./link//../other/", "{home}/link/../other"])
+def test_the_url_goes_up_from_where_a_link_leads(tmp_path, url):
+    """As the system does, whatever the letters say: else another URL of the same store would be another store."""
+    home = tmp_path / "home"
+    (tmp_path / "elsewhere" / "deep").mkdir(parents=True)
+    home.mkdir(mode=0o700)
+    (home / "link").symlink_to(tmp_path / "elsewhere" / "deep")
+    store = jobq_stores()[0].make(make_settings(), make_context(home, url=url.format(home=home)))
+    store.add(new(make_job("one")), now=START)
+    store.close()
+    assert (tmp_path / "elsewhere" / "other" / "queue.json").exists()
+    assert not (home / "other").exists()
 
 
 MOUNTS = """\
