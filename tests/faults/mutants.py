@@ -486,14 +486,14 @@ MUTANTS = [
         "the sync of the sorted run",
         "plugins/jobq_json/filewriter.py",
         "            if sync:\n",
-        '            if sync and not self._path.name.startswith("jobs-"):\n',
+        '            if sync and not os.path.basename(self._path).startswith("jobs-"):\n',
         POWER,
     ),
     Mutant(
         "the sync of the archive",
         "plugins/jobq_json/filewriter.py",
         "            if sync:\n",
-        '            if sync and not self._path.name.startswith("done-"):\n',
+        '            if sync and not os.path.basename(self._path).startswith("done-"):\n',
         POWER,
     ),
     Mutant(

@@ -40,7 +40,11 @@ FIELDS = (
     ),
     ("jobq/lifecycle.py", "        output_error=outcome.output_error", "        weight=claim.run,\n"),
     ("jobq/lifecycle.py", '        "losses": 0,\n        "exit_code"', '        "visits": job.visits + 1,\n'),
-    ("jobq/spec.py", "created_at=now, updated_at=now", 'colour={"é": [len(values), None]}, '),
+    (
+        "jobq/spec.py",
+        "return NewJob(Job.of(values), generated)",
+        'values["colour"] = {"é": [len(values), None]}\n        ',
+    ),
 )
 """More fields, by the file, the text before which something is put in, and that: a job has a colour from the beginning and
 counts the runs that ended, and each of those has a weight."""
