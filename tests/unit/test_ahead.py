@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from jobq import lifecycle
@@ -32,6 +34,7 @@ class Bench:
         )
         self.queue = Queue(self.app)
         self.events = []
+        self.app.notifications = SimpleNamespace(close=lambda: None)  # somebody listens
         self.app.tell = lambda kind, job, **_: self.events.append((kind, job.id))
 
     def add(self, job_id, **fields):
