@@ -15,7 +15,7 @@ import os
 from typing import TYPE_CHECKING
 
 from jobq.errors import StoreError
-from jobq.files import open_private, private_directory, write_all
+from jobq.files import open_private, private_directory, unavailable, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -173,14 +173,22 @@ class Reading:
 
 
 def remove(home: Path, job_id: str) -> None:
-    """Delete the output of every attempt of a job."""
+    """Delete the output of every attempt of a job.
+
+    Raises:
+        StoreUnavailable: the system refused.
+    """
     stem = _path(home, job_id, 0)
     prefix = stem.name.partition(".")[0] + "."
-    with contextlib.suppress(FileNotFoundError):
+    try:
         for name in os.listdir(stem.parent):
             if name.startswith(prefix):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(stem.parent / name)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise unavailable(error, stem.parent) from None
 
 
 def _path(home: Path, job_id: str, run: int) -> Path:

@@ -224,7 +224,11 @@ def _make_locked(path: str) -> int:
 
 def _sweep(directory: StrPath) -> None:
     """Remove what is left of workers that were killed while they joined, before anybody could see them."""
-    for name in _hidden(directory):
+    try:
+        names = _hidden(directory)
+    except OSError:
+        return  # it hinders nobody
+    for name in names:
         if not name.endswith(f".lock{_UNPUBLISHED}"):
             continue
         temporary, worker_id = f"{directory}/{name}", name[1:].removesuffix(f".lock{_UNPUBLISHED}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from jobq.errors import Conflict, NotFound, StoreError, StoreUnreadable
+from jobq.files import unavailable
 from jobq.light import contextmanager
 from jobq_json.directory import Directory
 from jobq_json.generation import Generation
@@ -100,9 +101,11 @@ class Access:
         except FileNotFoundError as error:
             self.forget()
             raise StoreUnreadable(f"{error.filename} is missing; {WAY_OUT}") from None
-        except BaseException:
+        except BaseException as error:
             if self._generation is not None:
                 self._generation.drop_view()
+            if isinstance(error, OSError):
+                raise unavailable(error, self._path) from None
             raise
 
     @contextmanager
@@ -244,6 +247,8 @@ class Access:
             except FileNotFoundError as error:
                 self.forget()
                 missing = error.filename
+            except OSError as error:
+                raise unavailable(error, self._path) from None
         raise StoreUnreadable(f"{missing} is missing; {WAY_OUT}")
 
     def _after_fork(self) -> None:

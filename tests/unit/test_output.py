@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobq import output
-from jobq.errors import UnsafeHome
+from jobq.errors import StoreUnavailable, UnsafeHome
 from jobq.output import TAIL_LIMIT, Capture, Reading, remove
 
 LIMIT = 1000
@@ -347,3 +347,17 @@ def test_the_last_of_a_disk_is_left_to_others(home, capture, monkeypatch, blocks
     assert written.error == (None if taken else "the disk is nearly full")
     assert kept(home) == (b"printed" if taken else b"")
     assert written.tail() == "printed"
+
+
+def test_output_that_cannot_be_removed_is_told(home, capture, monkeypatch):
+    kept_one = capture()
+    kept_one.write(b"x")
+    kept_one.close()
+
+    def refuse(_path):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "listdir", refuse)
+        with pytest.raises(StoreUnavailable, match="Too many open files"):
+            remove(home, "x")

@@ -451,6 +451,16 @@ def test_of_a_join_that_runs_out_of_descriptors_nothing_stays(directory, monkeyp
     assert list(directory.iterdir()) == []
 
 
+def test_a_directory_that_cannot_be_swept_hinders_nobody(directory, join, monkeypatch):
+    def refuse(_path):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "listdir", refuse)
+        join("w1")
+    assert seen(directory) == {"w1": True}
+
+
 def read_only(*args, **kwargs):
     """What the system answers to a change on a file system that is read-only."""
     raise OSError(errno.EROFS, os.strerror(errno.EROFS))

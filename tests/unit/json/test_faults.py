@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import os
 
 import pytest
@@ -349,3 +350,39 @@ def test_an_end_that_cannot_be_written_is_named_and_stops_no_other(kit):
     assert kit.open().get("one").state is State.COMPLETED
     assert kit.open().get("two").state is State.PROCESSING
     presence.close()
+
+
+def failing_once(monkeypatch, module, name, number, *, when=lambda *_given: True):
+    """The next call of a function fails with that error."""
+    call, failed = getattr(module, name), []
+
+    def fail(*given):
+        if when(*given) and not failed:
+            failed.append(given)
+            raise OSError(number, os.strerror(number))
+        return call(*given)
+
+    monkeypatch.setattr(module, name, fail)
+    return failed
+
+
+def test_a_lock_that_cannot_be_let_go_of_is_an_error_of_the_store(kit, monkeypatch):
+    store = kit.open()
+    kit.add(store, "one")
+    failed = failing_once(monkeypatch, fcntl, "flock", errno.ENOLCK, when=lambda _, how: how == fcntl.LOCK_UN)
+    with pytest.raises(StoreUnavailable, match="No locks available"):
+        kit.add(store, "two")
+    assert failed
+    store.close()
+    kit.add(kit.open(), "three")
+
+
+@pytest.mark.parametrize("ask", ["read", "write"])
+def test_a_journal_that_cannot_be_read_is_an_error_of_the_store(kit, monkeypatch, ask):
+    kit.add(kit.open(), "one")
+    store = kit.open()
+    failed = failing_once(monkeypatch, os, "pread", errno.EIO, when=lambda _, size, __: size >= 1 << 12)
+    with pytest.raises(StoreUnavailable, match="Input/output error"):
+        kit.jobs(store) if ask == "read" else kit.add(store, "two")
+    assert failed
+    assert [job.id for job in kit.jobs(store)] == ["one"]
