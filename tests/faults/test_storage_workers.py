@@ -18,6 +18,9 @@ JOBS = ("one", "two", "three")
 PATIENCE = 1.5
 """Seconds that a worker is left with a disk that fails for ever before it is told to end."""
 
+FAULT_OF_JOBQ = 70
+"""The exit code of what jobq had not expected: what the system refuses is not among it."""
+
 
 class Shop:
     """A home with jobs that write down each start of theirs, in which a worker is run with a fault and one without.
@@ -115,6 +118,7 @@ def test_a_worker_whose_calls_fail(shop, on, figure):
             fault = Fault(calls, at, error, on=on)
             code, said = shop.work(fault)
             assert code >= 0, (fault, said)
+            assert code != FAULT_OF_JOBQ, (fault, said)
             assert "Traceback" not in said, (fault, said)
             assert code == 0 or "jobq: " in said or on, (fault, said)
             shop.check(f"{fault}: {code}\n{said}")
