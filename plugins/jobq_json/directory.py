@@ -262,8 +262,10 @@ class Directory:
         try:
             facts = os.fstat(descriptor)
             found = manifest.read(os.pread(descriptor, facts.st_size, 0))
-        except BaseException:
+        except BaseException as error:
             os.close(descriptor)
+            if isinstance(error, OSError):
+                raise files.unavailable(error, self._manifest_path) from None
             raise
         if self._version is not None and self._manifest is not None:
             ahead = found.generation - self._manifest.generation  # one store only ever goes on to the next

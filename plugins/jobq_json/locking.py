@@ -72,7 +72,10 @@ class WritersLock:
             yield
         finally:
             if lock == self._fd:  # else it was closed, and so let go of
-                fcntl.flock(lock, fcntl.LOCK_UN)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_UN)
+                except OSError:
+                    self.close()  # which lets go of it too
 
     def close(self) -> None:
         """Free the descriptor, and let go of the lock with it."""
