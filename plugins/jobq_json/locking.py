@@ -88,6 +88,8 @@ class WritersLock:
             return os.path.samestat(os.fstat(self._fd), os.stat(self._path, follow_symlinks=False))
         except (FileNotFoundError, NotADirectoryError):
             return False
+        except OSError as error:
+            raise files.unavailable(error, self._path) from None
 
     def _acquire(self) -> None:
         pause, began = 0.0001, 0.0  # as fast as a blocking flock, which nothing could end

@@ -549,12 +549,11 @@ MUTANTS = [
         "a view that ran ahead",
         "plugins/jobq_json/access.py",
         (
-            "        except BaseException:\n"
+            "        except BaseException as error:\n"
             "            if self._generation is not None:\n"
             "                self._generation.drop_view()\n"
-            "            raise\n"
         ),
-        "        except ZeroDivisionError:\n            raise\n",
+        "        except BaseException as error:\n",
         JSON + "test_faults.py::test_a_claim_that_cannot_be_written_was_not_made",
     ),
     Mutant(
