@@ -62,7 +62,7 @@ class FilePresence(Presence):
             self._write(info, identity, durable=True)  # after loss of power it tells that this was another boot
             _publish(jobs)
             _publish(lock)
-        except BaseException:
+        except BaseException as error:
             for descriptor in made:
                 os.close(descriptor)
             left = [_unpublished(jobs), _unpublished(lock)]
@@ -71,6 +71,8 @@ class FilePresence(Presence):
             for path in left:  # by their names: to list the directory takes a descriptor, of which there may be none
                 with suppress(OSError):
                     os.unlink(path)
+            if isinstance(error, OSError):
+                raise unavailable(error, self._directory) from None
             raise
         before = (self._lock_fd, self.jobs_fd)
         self._lock_fd, self.jobs_fd = made
@@ -196,6 +198,8 @@ def _is_at(descriptor: int, path: StrPath) -> bool:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:
         return False
+    except OSError as error:
+        raise unavailable(error, path) from None
 
 
 def _unpublished(path: str) -> str:
@@ -216,9 +220,11 @@ def _make_locked(path: str) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if _is_at(descriptor, temporary):
                 return descriptor
-        except OSError as error:
+        except BaseException as error:
             os.close(descriptor)
-            raise unavailable(error, path) from None
+            if isinstance(error, OSError):
+                raise unavailable(error, path) from None
+            raise
         os.close(descriptor)
 
 
@@ -265,6 +271,8 @@ def is_held(path: StrPath) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
+    except OSError as error:
+        raise unavailable(error, path) from None
     finally:
         os.close(descriptor)
     return False
@@ -285,6 +293,8 @@ def _read_info(directory: StrPath, worker_id: str) -> WorkerInfo | None:
             return WorkerInfo.from_record(record | {"boot_id": ""})
         except (ValueError, KeyError, TypeError, FileNotFoundError):
             return None
+        except OSError as error:
+            raise unavailable(error, directory) from None
 
 
 def _identity(facts: os.stat_result) -> list[int]:
