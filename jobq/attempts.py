@@ -165,6 +165,7 @@ class Attempts:
             kill_grace=self._settings["kill-grace"],
             result_limit=self._settings["result-limit"],
             progress=progressed,
+            text=claim.text,
         )
         try:
             if slot is None:

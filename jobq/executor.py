@@ -83,6 +83,7 @@ class Attempt:
         kill_grace: how long the ladder waits between TERM and KILL.
         result_limit: the most bytes of JSON that a handler may return.
         progress: told, from any thread, how far the attempt says it has come; cheap, does not raise.
+        text: the JSON text of the job's record, where the store had it at hand; else None.
     """
 
     job: Job
@@ -93,6 +94,7 @@ class Attempt:
     kill_grace: timedelta
     result_limit: int
     progress: Callable[[Progress], None] = lambda progress: None
+    text: str | None = None
 
 
 class Running(ABC):

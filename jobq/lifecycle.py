@@ -35,15 +35,15 @@ def after(
     finished = outcome.finished or now
     if outcome.kind is Kind.RELEASED:
         return released(claim, outcome, now=now)
-    fields: dict[str, Any] = {
-        "worker": None,
-        "losses": 0,
-        "exit_code": outcome.exit_code,
-        "finished_at": finished,
-        "last_error": _error(outcome),
-    }
+    fields: dict[str, Any] = {"worker": None, "finished_at": finished}
+    for name, value in (("losses", 0), ("exit_code", outcome.exit_code), ("last_error", _error(outcome))):
+        if getattr(job, name) != value:
+            fields[name] = value
     if outcome.kind is Kind.SUCCESS:
-        fields |= {"state": State.COMPLETED, "result": outcome.result, "cancel_requested_at": None}
+        fields["state"] = State.COMPLETED
+        fields["cancel_requested_at"] = None  # which the claim may not know of
+        if outcome.result is not None:
+            fields["result"] = outcome.result
     else:
         attempts = job.attempts + 1
         fields["attempts"] = attempts

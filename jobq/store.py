@@ -41,11 +41,22 @@ class NewJob:
 
 @record(frozen=True, slots=True)
 class Claim:
-    """A job handed to one worker: `job` as it is after the claim, with its run number; and who has it."""
+    """A job handed to one worker: `job` as it is after the claim, with its run number; and who has it.
+
+    `text` is the JSON text of the job's record, where the store has it at hand; it makes no other claim of it.
+    """
 
     job: Job
     worker: str
     host: str
+    text: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Claim):
+            return NotImplemented
+        return (self.job, self.worker, self.host) == (other.job, other.worker, other.host)
+
+    __hash__ = None  # type: ignore[assignment] - jobs have none
 
     @property
     def run(self) -> int:

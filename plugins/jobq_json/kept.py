@@ -11,6 +11,7 @@ from jobq.times import format_time
 from jobq_json.heads import head_of
 from jobq_json.lines import job_line, job_of, parse, sound
 from jobq_json.sections import Lane
+from jobq_json.splicing import completed_line, rest_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +33,7 @@ class Kept:
         id, seq, run_at, state, queue, priority, losses, handler: as in `heads.Head`.
         worker: who runs it, None where nobody does; of a job read from a line, None until asked for.
         offset: of its line in the sorted run or archive that it was read from, else -1.
+        rest: as `splicing.rest_of` has it, of a job that has at most been claimed; else None.
     """
 
     __slots__ = (
@@ -45,6 +47,7 @@ class Kept:
         "offset",
         "priority",
         "queue",
+        "rest",
         "run_at",
         "seq",
         "state",
@@ -61,6 +64,7 @@ class Kept:
     handler: str | None
     worker: str | None
     offset: int
+    rest: str | None
     _job: Job | None
     _line: bytes | None
     _before: Kept | None
@@ -99,12 +103,12 @@ class Kept:
         return Lane(self.queue, self.priority, self.handler, self.losses >= ALONE_LOSSES)
 
 
-def of_job(job: Job, seq: int) -> Kept:
+def of_job(job: Job, seq: int, rest: str | None = None) -> Kept:
     """A job that is in memory."""
     kept = Kept.__new__(Kept)
     kept.id, kept.seq, kept.run_at, kept.state = job.id, seq, format_time(job.run_at), _VALUES[job.state]
     kept.queue, kept.priority, kept.losses, kept.handler = job.queue, job.priority, job.losses, job.handler
-    kept.worker, kept.offset = job.worker, -1
+    kept.worker, kept.offset, kept.rest = job.worker, -1, rest
     kept._job, kept._line, kept._before, kept._change = job, None, None, None  # noqa: SLF001 - a constructor
     return kept
 
@@ -123,7 +127,7 @@ def of_change(before: Kept, fields: Mapping[str, Any], change: Later) -> Kept:
     kept.run_at, kept.state = get("run_at", before.run_at), get("state", before.state)
     kept.queue, kept.priority = get("queue", before.queue), get("priority", before.priority)
     kept.losses, kept.handler = get("losses", before.losses), get("handler", before.handler)
-    kept.worker = get("worker", before.worker)
+    kept.worker, kept.rest = get("worker", before.worker), None
     kept._job, kept._line, kept._before, kept._change = None, None, before, change  # noqa: SLF001 - a constructor
     return kept
 
@@ -132,9 +136,25 @@ def of_claim(before: Kept, worker: str, change: Later) -> Kept:
     """As `of_change`, for the change that is made most: this worker takes the job."""
     kept = Kept.__new__(Kept)
     kept.id, kept.seq, kept.offset = before.id, before.seq, -1
-    kept.run_at, kept.state, kept.worker = before.run_at, PROCESSING, worker
+    kept.run_at, kept.state, kept.worker, kept.rest = before.run_at, PROCESSING, worker, None
     kept.queue, kept.priority, kept.losses, kept.handler = before.queue, before.priority, before.losses, before.handler
     kept._job, kept._line, kept._before, kept._change = None, None, before, change  # noqa: SLF001 - a constructor
+    return kept
+
+
+def of_completion(before: Kept, fields: Mapping[str, Any], run: str, *, at: str) -> Kept | None:
+    """A job that a run has completed, of which nothing is parsed or made before it is asked for.
+
+    None where its line is not to be had by splicing; see `splicing.completed_line` for the arguments.
+    """
+    line = completed_line(before, fields, run, at=at)
+    if line is None:
+        return None
+    kept = Kept.__new__(Kept)
+    kept.id, kept.seq, kept.offset = before.id, before.seq, -1
+    kept.run_at, kept.state, kept.worker, kept.rest = before.run_at, COMPLETED, None, None
+    kept.queue, kept.priority, kept.losses, kept.handler = before.queue, before.priority, 0, before.handler
+    kept._job, kept._line, kept._before, kept._change = None, line, None, None  # noqa: SLF001 - a constructor
     return kept
 
 
@@ -144,8 +164,9 @@ def of_whole_line(line: bytes, offset: int) -> Kept | None:
         record = parse(line)
         if record is None:
             return None
+        rest = rest_of(line, record)
         seq = record.pop("seq")
-        kept = of_job(Job.from_record(record), seq)
+        kept = of_job(Job.from_record(record), seq, rest)
     except (StoreUnreadable, KeyError, ValueError, TypeError):
         return of_line(line, offset)
     kept.offset, kept._line = offset, line  # noqa: SLF001 - a constructor
@@ -168,6 +189,6 @@ def of_line(line: bytes, offset: int = -1, *, checked: bool = False) -> Kept | N
         kept.losses,
         kept.handler,
     ) = head
-    kept.worker, kept.offset = None, offset
+    kept.worker, kept.offset, kept.rest = None, offset, None
     kept._job, kept._line, kept._before, kept._change = None, line, None, None  # noqa: SLF001 - a constructor
     return kept

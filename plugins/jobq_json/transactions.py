@@ -14,6 +14,8 @@ from jobq.job import Change, State
 from jobq.lifecycle import claimed, settled
 from jobq.store import Claim, Claimed
 from jobq.times import format_time
+from jobq_json.kept import of_completion, of_job
+from jobq_json.splicing import claimed_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,6 +49,7 @@ def claim(
     Raises:
         InvalidInput: an end cannot be written; the view is to be dropped.
     """
+    written = format_time(now)
     refused: list[Claim] = []
     cancelled: list[Claim] = []
     changes: list[str] = []
@@ -65,16 +68,15 @@ def claim(
             change = settled(kept.job, change)
             if change is not item.change:
                 cancelled.append(item.claim)
-        changes.append(_end(kept.id, change))
-        view.change(kept, None, change, now)
+        changes.append(_end(view, kept, change, now, written))
         ring = ring or change.fields["state"] is not State.COMPLETED
-    written = format_time(now)
     claims: list[Claim] = []
     taken: list[list[Any]] = []
     for kept in view.lanes.choose(wanted, view.paused, limit=limit, now=written):
         place = None if kept.id in view.delta else kept.offset
-        job = view.change(kept, place, claimed(kept.job, worker.id, now=now), now)
-        claims.append(Claim(job, worker.id, worker.host))
+        job = kept.job.changed(claimed(kept.job, worker.id, now=now), now=now)
+        view.replace(kept, of_job(job, kept.seq, kept.rest), place)
+        claims.append(Claim(job, worker.id, worker.host, claimed_text(kept, job)))
         taken.append([job.id, job.run, place])
     answer = Claimed(claims, refused, cancelled)
     if not changes and not claims:
@@ -106,12 +108,20 @@ def pause(view: View, queue: str, paused: bool, reason: str) -> str:
     return encode({"op": "pause", "queue": queue, "paused": paused, "reason": reason})
 
 
-def _end(job_id: str, new: Change) -> str:
-    """The text of an end's entry; each is written by itself, so that it is known which of them cannot be."""
+def _end(view: View, kept: Kept, new: Change, now: datetime, at: str) -> str:
+    """A run of a job ends; the text of its entry. Each is written by itself: so it is known which of them cannot be."""
+    fields = new.record()
     try:
-        return encode(_entry(job_id, new, None))
+        changed = encode(fields)
+        run = "null" if new.run is None else encode(new.run.record())
+        after = of_completion(kept, fields, run, at=at)
     except (RecursionError, ValueError, TypeError) as error:
-        raise InvalidInput("result", HIDDEN, f"of job {job_id} cannot be written as JSON ({error})") from None
+        raise InvalidInput("result", HIDDEN, f"of job {kept.id} cannot be written as JSON ({error})") from None
+    if after is None:
+        view.change(kept, None, new, now)
+    else:
+        view.replace(kept, after)
+    return f'["{kept.id}",{changed},{run},null]'
 
 
 def _entry(job_id: str, new: Change, place: Place) -> list[Any]:

@@ -70,8 +70,8 @@ def new_key() -> str:
 
 def request(attempt: Attempt, slot: int, key: str) -> bytes:
     """The line that hands a child an attempt."""
-    message = {"job": attempt.job.record(), "slot": slot, "limit": attempt.result_limit, "key": key}
-    return encode(message).encode() + b"\n"
+    job = attempt.text or encode(attempt.job.record())
+    return f'{{"job":{job},"slot":{slot},"limit":{attempt.result_limit},"key":"{key}"}}\n'.encode()
 
 
 def messages(line: bytes) -> list[bytes]:
