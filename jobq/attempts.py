@@ -125,8 +125,15 @@ class Attempts:
 
     def take_back(self) -> None:
         """Have what was sent ahead and has not begun handed back."""
+        self._try(self._executor.take_back)
+
+    def flush(self) -> None:
+        """The last of a batch was started."""
+        self._try(self._executor.flush)
+
+    def _try(self, act: Callable[[], None]) -> None:
         try:
-            self._executor.take_back()
+            act()
         except Exception as error:
             self._note(f"the executor failed: {type(error).__name__}: {error}")
 

@@ -149,8 +149,12 @@ class Executor(ABC):
 
         Until then it may be ended as `Kind.RELEASED`, which counts for nothing. `started` is called once when it
         begins, if it does, with the slot that it takes over, and before the end of the attempt that had it is told.
+        It may stay here until `flush`.
         """
         raise NotImplementedError
+
+    def flush(self) -> None:  # noqa: B027 - nothing to do where nothing is kept back
+        """The last of a batch was sent ahead: let all of it be on its way."""
 
     def take_back(self) -> None:  # noqa: B027 - nothing to do where nothing is sent ahead
         """Have everything that was sent ahead and has not begun ended as `Kind.RELEASED`; returns at once."""

@@ -206,6 +206,8 @@ class Worker:
             if index < free:
                 self._app.tell("started", claim.job, time=now)
             self._attempts.start(claim, presence.jobs_fd)
+        if len(claimed.claims) > free:
+            self._attempts.flush()
         for claim in claimed.claims[limit:]:
             self._hand_back(claim, "the store gave more than was asked for")
         if request.overtakes:

@@ -54,6 +54,7 @@ class Children:
         self._around, self._targets = around, targets
         self._means = Means()
         self._places: Places[WarmChild] = Places(self._means, ())
+        self._unflushed: dict[WarmChild, HandlerRun] = {}
         self._roster = Roster(around.clock, most_jobs)
         self._listener = Listener(
             around,
@@ -106,14 +107,20 @@ class Children:
             if self._roster.line_up(child, run):
                 if run.started_at is not None:
                     started(child.slot)
-                if child.unsent:
-                    self._listener.send_rest(child)
-                elif self._roster.is_late(run):
-                    self._listener.look_again()
+                self._unflushed.setdefault(child, run)
                 return run
             self._listener.serving.forget(run)
         ended(TAKEN_BACK)
         return run
+
+    def flush(self) -> None:
+        """Send what waits for the end of a batch."""
+        unflushed, self._unflushed = self._unflushed, {}
+        for child, run in unflushed.items():
+            if not self._roster.send_rest(child):
+                self._listener.send_rest(child)
+            elif self._roster.is_late(run):
+                self._listener.look_again()
 
     def take_back(self) -> None:
         """Have everything that was sent ahead and has not begun handed back."""

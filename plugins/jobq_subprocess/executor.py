@@ -80,6 +80,10 @@ class SubprocessExecutor(Executor):
     def send_ahead(self, attempt: Attempt, started: Callable[[int], None], ended: Callable[[Outcome], None]) -> Running:
         return self._children.send_ahead(attempt, started, ended)
 
+    def flush(self) -> None:
+        if self._made_children is not None:
+            self._made_children.flush()
+
     def take_back(self) -> None:
         if self._made_children is not None:
             self._made_children.take_back()

@@ -95,9 +95,11 @@ class Roster:
         return rooms
 
     def line_up(self, child: WarmChild, run: HandlerRun) -> bool:
-        """Send an attempt ahead to a child, or have it begin, if that is idle by now; False if it takes none any more.
+        """Put an attempt behind what a child has, or have it begin, if that is idle by now; False if it takes none any more.
 
-        The child is still in the slot that it was in: the end of what it had before cannot have been acted on yet.
+        It is sent at once only where the child has nothing else to do; what comes after it waits for `send_rest`, since
+        to wake a child costs more than to send it something. The child is still in the slot that it was in: the end of
+        what it had before cannot have been acted on yet.
         """
         with self._lock:
             if child in self._idle:
@@ -109,7 +111,9 @@ class Roster:
                 child.ahead.append(run)
             else:
                 return False
-            child.send(run.line)
+            child.put(run.line)
+            if len(child.ahead) <= 1 and len(child.unsent) == 1:
+                child.send_rest()
             return True
 
     def send_rest(self, child: WarmChild) -> bool:

@@ -99,7 +99,8 @@ class WarmChild:
         mute: it has closed its output, and so should not be given another job.
         unclean: what its attempt has left behind could not be ended without it.
         jobs: how many attempts it has ended.
-        unsent: the messages that its socket did not take yet.
+        unsent: the messages that were not sent yet.
+        full: its socket did not take all that was to be sent.
         group: the cgroup that it is in, or None.
         memory_kills: how many processes had been killed for want of memory when it was last idle.
 
@@ -121,7 +122,7 @@ class WarmChild:
         self.ahead: deque[HandlerRun] = deque()
         self.answered = ""
         self.slot = 0
-        self.ready = self.listened = self.mute = self.unclean = False
+        self.ready = self.listened = self.mute = self.unclean = self.full = False
         self.jobs = self.memory_kills = 0
         self.unsent: deque[bytes] = deque()
         self.pidfd = -1
@@ -171,7 +172,7 @@ class WarmChild:
             run is not None
             and self.ready
             and self.listened
-            and not (run.ending or self.mute or self.unsent)
+            and not (run.ending or self.mute or self.full)
             and len(run.line) <= MESSAGE_LIMIT
             and run.request.kill_at is None
         )
@@ -181,17 +182,26 @@ class WarmChild:
         """The descriptor that tells when `send_rest` can go on."""
         return self._requests.fileno()
 
+    def put(self, line: bytes) -> None:
+        """Have a line sent by the next `send_rest`."""
+        if len(line) <= MESSAGE_LIMIT:
+            self.unsent.append(line)
+        else:
+            self.unsent.extend(messages(line))
+
     def send(self, line: bytes) -> bool:
         """Hand over a line; False if `unsent` has some of it. A child that is gone takes everything."""
-        self.unsent.extend(messages(line))
+        self.put(line)
         return self.send_rest()
 
     def send_rest(self) -> bool:
         """Go on with what is `unsent`; False if something still is."""
+        self.full = False
         while self.unsent:
             try:
                 sent = self._requests.send(self.unsent[0])
             except BlockingIOError:
+                self.full = True
                 return False
             except OSError:
                 self.unsent.clear()
@@ -205,6 +215,7 @@ class WarmChild:
         """The requests that were sent and that it has not taken: it will not get them any more."""
         found = set(self.unsent)
         self.unsent.clear()
+        self.full = False
         while True:
             try:
                 taken = self._requests_end.recv(2 * MESSAGE_LIMIT, socket.MSG_DONTWAIT)
