@@ -29,25 +29,39 @@ if TYPE_CHECKING:
 _AT_ONCE = timedelta(0)
 
 
-@dataclass(slots=True)
 class _UnderWay:
-    """One attempt.
+    """One attempt. What an executor is to call for it is a method here, from whatever thread.
+
+    Args:
+        news: where its beginning (a slot) and its end are put.
+        ring: called when there is news.
 
     Attributes:
         slot: None while it was only sent ahead.
+        running: what stops it, once there is something to stop.
         stopped: what it was first stopped for: `cancel`, `release` or `stale`.
         began: when it began, of one that was sent ahead.
         progress: what it last reported.
     """
 
-    claim: Claim
-    slot: int | None
-    output: Capture
-    running: Running | None = None
-    stopped: str = ""
-    level: int = 0
-    began: datetime | None = None
-    progress: Progress | None = None
+    __slots__ = ("_attempts", "began", "claim", "level", "output", "progress", "running", "slot", "stopped")
+
+    def __init__(self, attempts: Attempts, claim: Claim, slot: int | None, output: Capture) -> None:
+        self._attempts, self.claim, self.slot, self.output = attempts, claim, slot, output
+        self.running: Running | None = None
+        self.stopped, self.level = "", 0
+        self.began: datetime | None = None
+        self.progress: Progress | None = None
+
+    def progressed(self, progress: Progress) -> None:
+        self.progress = progress
+        self._attempts.note_progress()
+
+    def started(self, slot: int) -> None:
+        self._attempts.tell(self, slot)
+
+    def ended(self, outcome: Outcome) -> None:
+        self._attempts.tell(self, outcome)
 
 
 class Attempts:
@@ -84,7 +98,7 @@ class Attempts:
         self._slots = set(range(count))
         self._holders: dict[int, _UnderWay] = {}
         self._under_way: dict[tuple[str, int], _UnderWay] = {}
-        self._news: deque[tuple[tuple[str, int], Outcome | int]] = deque()
+        self._news: deque[tuple[_UnderWay, Outcome | int]] = deque()
         self.progressed = False
 
     def __len__(self) -> int:
@@ -143,26 +157,9 @@ class Attempts:
         What an executor raises is a failed attempt.
         """
         job = claim.job
-        key = job.id, claim.run
         slot = self._slots.pop() if self._slots else None
         output = Capture(self._home, job.id, claim.run, self._settings["output-limit"])
-        item = self._under_way[key] = _UnderWay(claim, slot, output)
-
-        def progressed(progress: Progress) -> None:
-            item.progress = progress
-            if not self.progressed:
-                self.progressed = True
-                self._ring()
-
-        def started(slot: int) -> None:
-            item.began = self._clock.now()
-            self._news.append((key, slot))
-            self._ring()
-
-        def ended(outcome: Outcome) -> None:
-            self._news.append((key, outcome))
-            self._ring()
-
+        item = self._under_way[job.id, claim.run] = _UnderWay(self, claim, slot, output)
         attempt = Attempt(
             job=job,
             home=self._home,
@@ -171,17 +168,30 @@ class Attempts:
             output=output,
             kill_grace=self._settings["kill-grace"],
             result_limit=self._settings["result-limit"],
-            progress=progressed,
+            progress=item.progressed,
             text=claim.text,
         )
         try:
             if slot is None:
-                item.running = self._executor.send_ahead(attempt, started, ended)
+                item.running = self._executor.send_ahead(attempt, item.started, item.ended)
             else:
                 self._holders[slot] = item
-                item.running = self._executor.start(attempt, ended)
+                item.running = self._executor.start(attempt, item.ended)
         except Exception as error:
-            ended(Outcome(kind=Kind.FAILURE, reason=f"the executor failed: {type(error).__name__}: {error}"))
+            item.ended(Outcome(kind=Kind.FAILURE, reason=f"the executor failed: {type(error).__name__}: {error}"))
+
+    def tell(self, item: _UnderWay, said: Outcome | int) -> None:
+        """An attempt has begun, in this slot, or ended. Called from any thread."""
+        if said.__class__ is int:
+            item.began = self._clock.now()
+        self._news.append((item, said))
+        self._ring()
+
+    def note_progress(self) -> None:
+        """An attempt has come further. Called from any thread."""
+        if not self.progressed:
+            self.progressed = True
+            self._ring()
 
     def news(self) -> Iterator[tuple[Claim, Outcome | None, bool]]:
         """What happened since the last call: of which attempt, how it ended (None: it began), whether it had begun.
@@ -190,9 +200,9 @@ class Attempts:
         it had succeeded.
         """
         while self._news:
-            key, said = self._news.popleft()
-            item = self._under_way.get(key)
-            if item is None:  # its end was told before: the first word counts
+            item, said = self._news.popleft()
+            key = item.claim.job.id, item.claim.run
+            if self._under_way.get(key) is not item:  # its end was told before: the first word counts
                 continue
             if isinstance(said, int):
                 item.slot = said
@@ -201,6 +211,7 @@ class Attempts:
                 yield item.claim, None, True
                 continue
             del self._under_way[key]
+            item.running = None  # which knows whom to tell: it would keep this alive until cycles are looked for
             if item.slot is not None and self._holders.get(item.slot) is item:
                 del self._holders[item.slot]
                 self._slots.add(item.slot)

@@ -30,19 +30,23 @@ def ceil_ms(moment: datetime) -> datetime:
     return floor if floor == moment else floor + _MILLISECOND
 
 
-_WRITTEN: dict[datetime, str] = {}
+_KNOWN_INSTANTS: dict[datetime, str] = {}
 """Instants as text: the jobs of a batch share their times, and each is written several times."""
-_MOST_WRITTEN = 1024
+_MOST_KNOWN = 1024
 
 
 def format_time(moment: datetime) -> str:
     """An aware UTC datetime as `2026-07-11T20:57:58.316Z`."""
-    text = _WRITTEN.get(moment)
+    text = _KNOWN_INSTANTS.get(moment)
     if text is None:
-        if len(_WRITTEN) >= _MOST_WRITTEN:
-            _WRITTEN.clear()
-        text = _WRITTEN[moment] = moment.isoformat(timespec="milliseconds")[:23] + "Z"
+        if len(_KNOWN_INSTANTS) >= _MOST_KNOWN:
+            _KNOWN_INSTANTS.clear()
+        text = _KNOWN_INSTANTS[moment] = moment.isoformat(timespec="milliseconds")[:23] + "Z"
     return text
+
+
+_KNOWN_TEXTS: dict[str, datetime] = {}
+"""Texts as instants, likewise; and of one instant one object."""
 
 
 def parse_time(text: str) -> datetime:
@@ -51,7 +55,12 @@ def parse_time(text: str) -> datetime:
     Raises:
         ValueError: the text is no such instant.
     """
-    return datetime.fromisoformat(text)
+    moment = _KNOWN_TEXTS.get(text)
+    if moment is None:
+        if len(_KNOWN_TEXTS) >= _MOST_KNOWN:
+            _KNOWN_TEXTS.clear()
+        moment = _KNOWN_TEXTS[text] = datetime.fromisoformat(text)
+    return moment
 
 
 def parse_instant(field: str, value: object) -> datetime:
