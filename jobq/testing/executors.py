@@ -90,6 +90,7 @@ class ScriptedExecutor(Executor):
         self.recovered: list[WorkerInfo] = []
         self.recovery = Recovered(clean=True)
         self.closed = False
+        self._flushed = True
 
     def start(self, attempt: Attempt, ended: Callable[[Outcome], None]) -> ScriptedRunning:
         running = ScriptedRunning(self, attempt, ended)
@@ -107,15 +108,19 @@ class ScriptedExecutor(Executor):
     ) -> ScriptedRunning:
         running = ScriptedRunning(self, attempt, ended)
         self.ahead_of_slots[attempt.job.id] = running, started
+        self._flushed = False
         return running
+
+    def flush(self) -> None:
+        self._flushed = True
 
     def take_back(self) -> None:
         for running, _ in list(self.ahead_of_slots.values()):
             running.stop(timedelta())
 
     def begin_next(self, slot: int) -> None:
-        """Begin, in this slot, the first of those that were sent ahead, if there is one."""
-        if self.ahead_of_slots:
+        """Begin, in this slot, the first of those that were sent ahead, if there is one and the batch was flushed."""
+        if self.ahead_of_slots and self._flushed:
             running, started = self.ahead_of_slots.pop(next(iter(self.ahead_of_slots)))
             running.slot = slot
             started(slot)

@@ -89,6 +89,7 @@ def send_ahead(lab, *jobs):
             result_limit=1 << 20,
         )
         runs.append(AheadRun(lab, attempt))
+    lab.executor.flush()
     return runs
 
 

@@ -16,15 +16,19 @@ class Child:
 
     def __init__(self):
         self.run, self.slot, self.jobs = None, 0, 0
-        self.ahead, self.queue = deque(), []
+        self.ahead, self.unsent, self.queue = deque(), [], []
         self.listened = self.takes_ahead = True
 
-    def send(self, line):
-        self.queue.append(line)
+    def put(self, line):
+        self.unsent.append(line)
+
+    def send_rest(self):
+        self.queue += self.unsent
+        self.unsent = []
         return True
 
     def take_back(self):
-        found, self.queue = set(self.queue), []
+        found, self.queue, self.unsent = {*self.queue, *self.unsent}, [], []
         return found
 
 
@@ -63,8 +67,6 @@ def busy(roster, **fields):
     child, first = Child(), run(**fields)
     roster.add(child, first)
     roster.begin(first)
-    child.send(first.line)
-    child.queue.clear()  # taken
     return child
 
 
@@ -87,6 +89,27 @@ def test_what_was_sent_ahead_begins_in_order_and_in_the_slot(roster, clock):
     assert (first.began, first.started_at, child.slot) == (clock.monotonic(), clock.now(), 3)
     assert roster.next(child) is second
     assert roster.next(child) is None
+
+
+def test_of_a_batch_only_what_its_child_will_soon_want_is_sent_at_once(roster):
+    child = busy(roster)
+    first, second, third = (run(slot=None) for _ in range(3))
+    roster.line_up(child, first)
+    assert (child.queue, child.unsent) == ([first.line], [])
+    roster.line_up(child, second)
+    roster.line_up(child, third)
+    assert (child.queue, child.unsent) == ([first.line], [second.line, third.line])
+    assert roster.send_rest(child)
+    assert (child.queue, child.unsent) == ([first.line, second.line, third.line], [])
+
+
+def test_what_waits_for_the_end_of_a_batch_is_taken_back_like_what_was_sent(roster):
+    child = busy(roster)
+    first, second = run(slot=None), run(slot=None)
+    roster.line_up(child, first)
+    roster.line_up(child, second)
+    assert roster.take_back(child) == [first, second]
+    assert (child.queue, child.unsent) == ([], [])
 
 
 def test_what_is_sent_to_a_child_that_has_become_idle_begins_at_once(roster, clock):
@@ -152,7 +175,7 @@ def test_one_that_was_handed_over_just_now_is_taken_back_too(roster):
     roster.next(child)
     current, ahead = run(), run(slot=None)
     roster.assign(current)
-    child.send(current.line)
+    child.queue.append(current.line)
     roster.line_up(child, ahead)
     assert roster.take_back(child) == [ahead, current]
     assert child.run is None
@@ -164,7 +187,7 @@ def test_a_child_is_not_idle_that_took_the_second_when_the_first_was_taken_back(
     roster.next(child)
     current, second, third = run(), run(slot=None), run(slot=None)
     roster.assign(current)
-    child.send(current.line)
+    child.queue.append(current.line)
     roster.line_up(child, second)
     roster.line_up(child, third)
     child.queue.remove(second.line)  # the first was gone already
