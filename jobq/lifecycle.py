@@ -35,10 +35,9 @@ def after(
     finished = outcome.finished or now
     if outcome.kind is Kind.RELEASED:
         return released(claim, outcome, now=now)
-    fields: dict[str, Any] = {"worker": None, "finished_at": finished}
-    for name, value in (("losses", 0), ("exit_code", outcome.exit_code), ("last_error", _error(outcome))):
-        if getattr(job, name) != value:
-            fields[name] = value
+    told = {"losses": 0, "exit_code": outcome.exit_code, "last_error": _error(outcome)}
+    fields: dict[str, Any] = {name: value for name, value in told.items() if getattr(job, name) != value}
+    fields |= {"worker": None, "finished_at": finished}
     if outcome.kind is Kind.SUCCESS:
         fields["state"] = State.COMPLETED
         fields["cancel_requested_at"] = None  # which the claim may not know of

@@ -104,7 +104,8 @@ class Intake:
             InvalidInput: a rule is broken.
         """
         if not isinstance(spec, dict):
-            raise InvalidInput("", HIDDEN if spec is None else spec, "a job must be a JSON object")
+            kind = _KINDS.get(type(spec), f"a {type(spec).__name__}")
+            raise InvalidInput("", HIDDEN, f"a job must be a JSON object, not {kind}")
         for key in () if spec.keys() <= _FIELDS.keys() else spec:
             if key not in _FIELDS:
                 raise InvalidInput(str(key), spec[key], f"is no field of a job{_meant(str(key), _FIELDS)}")
@@ -325,6 +326,16 @@ _FIELDS: dict[str, Callable[[str, Any], Any]] = {
     "retry_on": _conditions,
     "no_retry_on": _conditions,
 }
+_KINDS: dict[type, str] = {
+    bool: "a boolean",
+    float: "a number",
+    int: "a number",
+    list: "a list",
+    str: "a string",
+    type(None): "null",
+}
+"""What JSON calls the types of its values that are no objects."""
+
 _ALIASES: dict[str, str] = {"max_retries": "max_attempts"}
 
 

@@ -56,7 +56,7 @@ class Claim:
             return NotImplemented
         return (self.job, self.worker, self.host) == (other.job, other.worker, other.host)
 
-    __hash__ = None  # type: ignore[assignment] - jobs have none
+    __hash__ = None  # type: ignore[assignment]  # jobs have none
 
     @property
     def run(self) -> int:

@@ -18,13 +18,25 @@ if TYPE_CHECKING:
     from jobq_json.kept import Kept
 
 _CHANGES = frozenset(
-    "attempts run rev worker cancel_requested_at result exit_code last_error history started_at finished_at".split()
+    {
+        "attempts",
+        "cancel_requested_at",
+        "exit_code",
+        "finished_at",
+        "history",
+        "last_error",
+        "result",
+        "rev",
+        "run",
+        "started_at",
+        "worker",
+    }
 )
 """The fields that have a value of their own only once something has happened to a job."""
 
 _UPDATED = b',"updated_at":"'
 _LENGTH = len(_UPDATED) + len('2026-07-11T20:57:58.316Z"')
-_COMPLETION = {"state", "worker", "cancel_requested_at", "started_at", "finished_at", "result"}
+_COMPLETION = frozenset({"state", "worker", "cancel_requested_at", "started_at", "finished_at", "result"})
 
 
 def rest_of(line: bytes, record: Mapping[str, Any]) -> str | None:

@@ -131,8 +131,12 @@ class TestAccepted:
 
 
 REFUSED = {
-    "not an object": ([1], "", "JSON object"),
-    "a text": ("echo", "", "JSON object"),
+    "a list": ([1], "", "JSON object, not a list"),
+    "a text": ("echo", "", "JSON object, not a string"),
+    "true": (True, "", "JSON object, not a boolean"),
+    "a number": (1.5, "", "JSON object, not a number"),
+    "null": (None, "", "JSON object, not null"),
+    "no JSON at all": ((), "", "JSON object, not a tuple"),
     "neither command nor handler": ({"queue": "a"}, "", "not neither"),
     "both": ({"command": "true", "handler": "resize"}, "", "not both"),
     "an empty command": ({"command": ""}, "command", "empty"),
