@@ -145,6 +145,20 @@ class NewerFormat(StoreError):
     """What is stored was written by a newer jobq and could be harmed by this one."""
 
 
+class StoreMoved(StoreError):
+    """The store's jobs are elsewhere, or are being moved. `state` and `url` are those of its `jobq.notices.Notice`."""
+
+    def __init__(self, state: str, url: str) -> None:
+        self.state, self.url = state, url
+        if state == "left":
+            said = f"the queue has moved to {url}; use --store {url}"
+        elif state == "leaving":
+            said = f"the queue is being moved to {url}; try again when that is done"
+        else:
+            said = f"jobs are being moved here from {url}; try again when that is done"
+        super().__init__(said)
+
+
 class UnsafeHome(StoreError):
     """A directory or file of the home is of another owner, open to others, or not of the kind it must be."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from jobq.errors import JobNotFound
+from jobq.errors import JobNotFound, NotSupported
 from jobq.job import State
 from jobq.light import suppress
 from jobq.records import record
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from jobq.job import Change, Job
     from jobq.members import Presence, WorkerInfo
+    from jobq.notices import Notice
 
 ALONE_LOSSES = 2
 """A job with this many losses or more runs alone in its worker (docs/promises.md, 5)."""
@@ -186,11 +187,13 @@ class Store(ABC):
     """Keeps jobs. One handle: one thread at a time, reopened after a fork; many handles share the storage.
 
     Every method may raise `StoreError`. What returned is durable (promise 2), unless the store's documentation says
-    what durability it was set to instead.
+    what durability it was set to instead. Where the store has a notice, `jobq.notices.heed` says what raises
+    `StoreMoved` instead; members, `held`, `watch`, `check`, `notice`, `post` and `close` work all the same.
 
     Attributes:
         capabilities: of `processes` (several processes may share it), `durable` (survives them all), `hosts` (spans
-            machines). Closed by default.
+            machines), `moves` (its jobs can be moved to and from it: `restore`, `notice` and `post`). Closed by
+            default.
         url: what `--store` would say, without a password.
     """
 
@@ -280,6 +283,35 @@ class Store(ABC):
     @abstractmethod
     def prune(self, *, states: frozenset[State], before: datetime, limit: int) -> list[str]:
         """Delete up to `limit` jobs in these (ended) states last updated before then; the ids deleted."""
+
+    def restore(self, jobs: Sequence[Job], *, now: datetime) -> list[str]:
+        """Store jobs as they are, with their state, run, rev and history, all or none of them; the ids newly stored.
+
+        Their order is that of the sequence, and among finished ones the order of finishing. What is stored already
+        with the same `version` is passed over, so that a restore may be repeated.
+
+        Raises:
+            DuplicateJob: naming every id that is stored with another version, or comes twice; nothing was stored.
+            InvalidInput: one is `processing`: its run is with a worker, and no other store could tell its end.
+            NotSupported: the store has not the capability `moves`.
+        """
+        raise NotSupported(f"the store {self.url} cannot take over jobs from another one")
+
+    def notice(self) -> Notice | None:
+        """The notice at the store's door, None where there is none; cheap enough to ask every quarter of a second."""
+        return None
+
+    def post(self, notice: Notice | None, *, now: datetime) -> None:
+        """Put up a notice in place of the one that stood there, or take it down (None).
+
+        On return it is durable, and every call that any handle begins afterwards heeds it; no `add` or `claim` that
+        was under way takes effect later. It wakes those who watch. What replaces a `left` one empties the store in
+        the same step, of jobs and pauses: those are elsewhere, and what is left of them here is out of date.
+
+        Raises:
+            NotSupported: the store has not the capability `moves`.
+        """
+        raise NotSupported(f"the store {self.url} cannot be moved to or from")
 
     @abstractmethod
     def join(self, info: WorkerInfo) -> Presence:

@@ -28,6 +28,7 @@ pytest.register_assert_rewrite(
     "jobq.testing.store_jobs",
     "jobq.testing.store_machine",
     "jobq.testing.store_members",
+    "jobq.testing.store_moving",
     "jobq.testing.store_queries",
     "jobq.testing.store_sharing",
 )
@@ -41,13 +42,16 @@ from jobq.testing.store_fencing import StoreFencing  # noqa: E402
 from jobq.testing.store_histories import StoreHistories  # noqa: E402
 from jobq.testing.store_jobs import StoreJobs  # noqa: E402
 from jobq.testing.store_members import StoreMembers  # noqa: E402
+from jobq.testing.store_moving import StoreMoving  # noqa: E402
 from jobq.testing.store_queries import StoreQueries  # noqa: E402
 from jobq.testing.store_sharing import StoreSharing  # noqa: E402
 
 __all__ = ["BackoffContract", "ExecutorContract", "NotifierContract", "PluginContract", "StoreContract"]
 
 
-class StoreContract(StoreHistories, StoreSharing, StoreMembers, StoreFencing, StoreClaims, StoreQueries, StoreJobs):
+class StoreContract(
+    StoreHistories, StoreSharing, StoreMoving, StoreMembers, StoreFencing, StoreClaims, StoreQueries, StoreJobs
+):
     """Everything that `jobq.store.Store` asks of a store.
 
     A subclass overrides the fixture `open_store` (a function; each call of it gives a new handle on the storage of

@@ -14,13 +14,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from jobq import lifecycle
-from jobq.errors import DuplicateJob, JobChanged, JobNotFound
+from jobq.errors import HIDDEN, DuplicateJob, InvalidInput, JobChanged, JobNotFound
 from jobq.job import FINISHED, WAITING, Change, Job, State
 from jobq.members import Presence, WorkerInfo
+from jobq.notices import LEFT, Notice, heed
 from jobq.store import Claim, Claimed, Counts, Ended, NewJob, Query, Store, Wanted, runs_alone
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from typing import ClassVar
 
 
 @dataclass
@@ -34,6 +36,7 @@ class MemoryStorage:
         paused: the paused queues and why.
         members: every worker that joined and was not forgotten, by id.
         gone: the ids of those that died or left.
+        notice: what stands at its door.
         watchers: what the open handles want called, by handle.
         lock: held while any of this is read or changed.
         added, written: how many jobs were ever added, and how many writes there were.
@@ -45,6 +48,7 @@ class MemoryStorage:
     paused: dict[str, str] = field(default_factory=dict)
     members: dict[str, WorkerInfo] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
+    notice: Notice | None = None
     watchers: dict[MemoryStore, Callable[[], None]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
     added: int = 0
@@ -66,6 +70,12 @@ class MemoryStorage:
         self.written += 1
         for table in (self.jobs, self.sequence, self.writes):
             del table[job_id]
+
+    def empty(self) -> None:
+        """Delete every job and pause."""
+        self.written += 1
+        for table in (self.jobs, self.sequence, self.writes, self.paused):
+            table.clear()
 
     def wake(self, changer: MemoryStore | None = None) -> None:
         """Call every watcher but the one that made the change."""
@@ -107,12 +117,14 @@ class MemoryStore(Store):
         storage: what it shares with other handles; None for a fresh, empty one.
     """
 
+    capabilities: ClassVar[frozenset[str]] = frozenset({"moves"})
+
     def __init__(self, storage: MemoryStorage | None = None) -> None:
         self.storage = storage or MemoryStorage()
         self.url = "memory:"
 
     def add(self, new: Sequence[NewJob], *, now: datetime) -> list[Job]:
-        with self._changing() as storage:
+        with self._changing("add") as storage:
             seen: set[str] = set()
             taken: dict[str, None] = {}
             for job in (item.job for item in new):
@@ -123,11 +135,39 @@ class MemoryStore(Store):
                 raise DuplicateJob(taken)
             return [storage.put(item.job) for item in new]
 
+    def restore(self, jobs: Sequence[Job], *, now: datetime) -> list[str]:
+        with self._changing("restore") as storage:
+            fresh: dict[str, Job] = {}
+            taken: dict[str, None] = {}
+            for job in jobs:
+                if job.state is State.PROCESSING:
+                    raise InvalidInput("state", HIDDEN, f"job {job.id} is processing and cannot be taken over")
+                stored = storage.jobs.get(job.id)
+                if job.id in fresh or (stored is not None and stored.version != job.version):
+                    taken[job.id] = None
+                fresh[job.id] = job
+            if taken:
+                raise DuplicateJob(taken)
+            return [storage.put(job).id for job in fresh.values() if job.id not in storage.jobs]
+
+    def notice(self) -> Notice | None:
+        return self.storage.notice
+
+    def post(self, notice: Notice | None, *, now: datetime) -> None:
+        with self.storage.lock:
+            before, self.storage.notice = self.storage.notice, notice
+            if before is not None and before.state == LEFT and (notice is None or notice.state != LEFT):
+                self.storage.empty()
+        if notice != before:
+            self.storage.wake(self)
+
     def claim(
         self, worker: Presence, *, wanted: Wanted, limit: int, now: datetime, ended: Sequence[Ended] = ()
     ) -> Claimed:
-        with self._changing() as storage:
+        with self._changing("claim") as storage:
             refused, cancelled = self._apply(ended, now)
+            if storage.notice is not None:
+                return Claimed([], refused, cancelled)
             claims: list[Claim] = []
             for job in self._wanted(wanted):
                 alone = runs_alone(job)
@@ -148,27 +188,27 @@ class MemoryStore(Store):
             return self._held(worker.id)
 
     def change(self, before: Job, change: Change, *, now: datetime) -> Job:
-        with self._changing() as storage:
+        with self._changing("change", before) as storage:
             stored = self._get(before.id)
             if stored.version != before.version:
                 raise JobChanged(before.id)
             return storage.put(stored.changed(change, now=now))
 
     def get(self, job_id: str) -> Job:
-        with self.storage.lock:
+        with self._reading():
             return self._get(job_id)
 
     def get_many(self, job_ids: Iterable[str]) -> dict[str, Job]:
-        with self.storage.lock:
+        with self._reading():
             return {job_id: self.storage.jobs[job_id] for job_id in job_ids if job_id in self.storage.jobs}
 
     def find(self, query: Query) -> Iterator[Job]:
-        with self.storage.lock:
+        with self._reading():
             found = sorted(filter(query.matches, self.storage.jobs.values()), key=self._listing_order)
         return iter(found[: query.limit])
 
     def counts(self, *, now: datetime) -> Counts:
-        with self.storage.lock:
+        with self._reading():
             jobs, paused = list(self.storage.jobs.values()), dict(self.storage.paused)
         queues = {name: dict.fromkeys(State, 0) for name in sorted({*paused, *(job.queue for job in jobs)})}
         for job in jobs:
@@ -177,12 +217,12 @@ class MemoryStore(Store):
         return Counts(queues=queues, paused=paused, later=later)
 
     def next_due(self, wanted: Wanted, *, now: datetime) -> datetime | None:
-        with self.storage.lock:
+        with self._reading():
             return min((job.run_at for job in self._wanted(wanted)), default=None)
 
     def pause(self, queue: str, paused: bool, *, reason: str = "", now: datetime) -> None:
         wish = reason if paused else None
-        with self._changing() as storage:
+        with self._changing("pause") as storage:
             if storage.paused.get(queue) == wish:
                 return
             storage.written += 1
@@ -193,7 +233,7 @@ class MemoryStore(Store):
 
     def delete(self, jobs: Sequence[Job]) -> list[str]:
         deleted = []
-        with self._changing() as storage:
+        with self._changing("delete") as storage:
             for job in jobs:
                 stored = storage.jobs.get(job.id)
                 if stored is not None and stored.version == job.version and stored.state is not State.PROCESSING:
@@ -202,7 +242,7 @@ class MemoryStore(Store):
         return deleted
 
     def prune(self, *, states: frozenset[State], before: datetime, limit: int) -> list[str]:
-        with self._changing() as storage:
+        with self._changing("prune") as storage:
             old = [job for job in storage.jobs.values() if job.state in states and job.updated_at < before]
             old.sort(key=lambda job: job.updated_at)
             for job in old[:limit]:
@@ -249,8 +289,15 @@ class MemoryStore(Store):
         self.storage.watchers.pop(self, None)
 
     @contextmanager
-    def _changing(self) -> Iterator[MemoryStorage]:
+    def _reading(self) -> Iterator[None]:
         with self.storage.lock:
+            heed(self.storage.notice, "read")
+            yield
+
+    @contextmanager
+    def _changing(self, act: str, job: Job | None = None) -> Iterator[MemoryStorage]:
+        with self.storage.lock:
+            heed(self.storage.notice, act, job)
             before = self.storage.written
             yield self.storage
             changed = self.storage.written != before

@@ -18,8 +18,8 @@ class TestBundled(PluginContract):
         return entry.load()
 
 
-def test_a_store_in_memory_declares_nothing():
-    assert MemoryStore.capabilities == frozenset()
+def test_a_store_in_memory_is_neither_shared_nor_durable():
+    assert MemoryStore.capabilities == frozenset({"moves"})
 
 
 def test_every_bundled_store_is_shared_by_processes_and_durable(tmp_path):
