@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -71,7 +72,9 @@ class StoreMoving(StoreFixtures):
         assert (held.job.id, held.run, held.job.rev) == ("failed", failed.run + 1, failed.rev + 1)
         assert finish(other, worker, success(held, now=later(51)), now=later(51)).refused == []
         assert [run.run for run in store.get("failed").history] == [1, 2, 3]
-        back = store.change(dead, lifecycle.retry(dead, now=later(52)), now=later(52))
+        retry = lifecycle.retry(dead, now=later(52))
+        assert retry is not None
+        back = store.change(dead, retry, now=later(52))
         assert (back.state, back.rev) == (State.PENDING, dead.rev + 1)
         (again,) = claim(store, worker, now=later(52))
         assert again.job.id == "dead"
@@ -280,7 +283,7 @@ class StoreMoving(StoreFixtures):
             presence.close()
             store.close()
 
-        forks = [Fork(lambda say, claims=claims: work(say, claims=claims)) for claims in (False, False, True)]
+        forks = [Fork(functools.partial(work, claims=claims)) for claims in (False, False, True)]
         for fork in forks:
             assert fork.hear() == "ready"
         threading.Event().wait(0.05)  # let them work

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from jobq.errors import Conflict, NotFound, StoreError, StoreUnreadable
+from jobq.errors import Conflict, NotFound, StoreError, StoreMoved, StoreUnreadable
 from jobq.files import unavailable
 from jobq.light import contextmanager
 from jobq_json.directory import Directory
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from jobq.clock import Clock
+    from jobq.notices import Notice
     from jobq_json.kept import Kept
     from jobq_json.manifest import Manifest
     from jobq_json.view import Place, View
@@ -71,6 +72,19 @@ class Access:
         """
         return self._current(lambda generation: ask(generation.view()), empty)
 
+    def read(self, ask: Callable[[View], T], empty: T) -> T:
+        """As `asked`, where the store's notice lets its jobs be read.
+
+        Raises:
+            StoreMoved: it does not.
+        """
+
+        def heeding(generation: Generation) -> T:
+            generation.heed("read")
+            return ask(generation.view())
+
+        return self._current(heeding, empty)
+
     def look(self) -> View | None:
         """The view of the store as it is now; None where nothing was ever stored."""
         return self.asked(lambda view: view, None)
@@ -96,7 +110,7 @@ class Access:
                 generation = self._enter(manifest, writing=True)
                 generation.journal.tail()
                 yield generation
-        except (Conflict, NotFound):
+        except (Conflict, NotFound, StoreMoved):
             raise
         except FileNotFoundError as error:
             self.forget()
@@ -158,6 +172,29 @@ class Access:
         self.forget()
         give_back_memory()
         return True
+
+    def notice(self) -> Notice | None:
+        """The notice at the store's door."""
+        self._after_fork()
+        current = self.directory.current()
+        return None if current is None else current.notice
+
+    def post(self, notice: Notice | None) -> None:
+        """Put up a notice, or take it down, by a new generation that has it; the first time, the store is made.
+
+        Raises:
+            StoreError: it could not be made; the old one stands.
+        """
+        from jobq_json.compaction import nobody_else
+        from jobq_json.posting import posted
+
+        self.create()
+        with nobody_else(self.directory):
+            while (view := self.look()) is not None and not posted(self.directory, view, notice):
+                self.forget()
+        self.forget()
+        self._compact_above = 0
+        self.directory.ring()
 
     def create(self) -> None:
         """Make the store where there is none yet."""

@@ -8,12 +8,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jobq.job import Job
     from jobq.store import NewJob
 
 
-def record_of(new: Sequence[NewJob], seq: int) -> str:
+def record_of(jobs: Sequence[Job], seq: int) -> str:
     """The text of the journal record that adds the jobs, numbered from `seq`."""
-    lines = [job_line(item.job, number) for number, item in enumerate(new, seq)]
+    lines = [job_line(job, number) for number, job in enumerate(jobs, seq)]
     sizes = ",".join(str(len(line)) for line in lines)
     return f'{{"op":"add","sizes":[{sizes}],"jobs":[{b",".join(lines).decode("ascii")}]}}'
 

@@ -29,6 +29,7 @@ from jobq_json.writing import RunWriter
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from jobq.notices import Notice
     from jobq_json.directory import Directory
     from jobq_json.view import Place, View
 
@@ -82,21 +83,32 @@ def compact(directory: Directory, view: View) -> bool:
         current = directory.current() if alone else None
         if current is None or current.generation != view.manifest.generation:  # somebody was faster
             return False
-        view.refresh()
-        made = _Generation(directory, view, alone=True)
-        try:
-            made.write()
-            made.catch_up()
-            with directory.locked() as latest:
-                if latest.generation != view.manifest.generation:
-                    made.discard()
-                    return False
-                made.publish()
-                made.sweep()
-        except BaseException:
-            made.discard()
-            raise
-        return True
+        return publish(directory, view, view.manifest.notice)
+
+
+def publish(directory: Directory, view: View, notice: Notice | None) -> bool:
+    """Make a new generation of what `view` shows, with this notice; False where one came into force meanwhile.
+
+    The caller holds the lock of the one process that compacts, and not the writers' lock. The view is over afterwards.
+
+    Raises:
+        StoreError: it could not be made; the old generation stands.
+    """
+    view.refresh()
+    made = _Generation(directory, view, alone=True, notice=notice)
+    try:
+        made.write()
+        made.catch_up()
+        with directory.locked() as latest:
+            if latest.generation != view.manifest.generation:
+                made.discard()
+                return False
+            made.publish()
+            made.sweep()
+    except BaseException:
+        made.discard()
+        raise
+    return True
 
 
 def give_back_memory() -> None:
@@ -115,7 +127,7 @@ def compact_locked(directory: Directory, view: View, *, alone: bool, afresh: boo
     that compacts too. Without it no file is touched that the other process may touch, and nothing is swept. `afresh`:
     nothing is taken over that can be made out of the jobs.
     """
-    made = _Generation(directory, view, alone=alone, afresh=afresh)
+    made = _Generation(directory, view, alone=alone, afresh=afresh, notice=view.manifest.notice)
     try:
         made.write()
         made.publish()
@@ -129,7 +141,9 @@ def compact_locked(directory: Directory, view: View, *, alone: bool, afresh: boo
 class _Generation:
     """A generation in the making."""
 
-    def __init__(self, directory: Directory, view: View, *, alone: bool, afresh: bool = False) -> None:
+    def __init__(
+        self, directory: Directory, view: View, *, alone: bool, notice: Notice | None, afresh: bool = False
+    ) -> None:
         generation = view.manifest.generation + (1 if alone else 2)  # 2: the other one's files have the name between
         self._directory, self._view, self._generation = directory, view, generation
         self._position = view.position
@@ -137,7 +151,7 @@ class _Generation:
         self._archived: dict[str, tuple[str, int]] = {}
         self._journal_fd = -1
         self._prepared = ""
-        self._afresh = afresh
+        self._afresh, self._notice = afresh, notice
         self._synced = self._in_force = False
         self._archive = ArchiveWriter(directory, view.manifest.next_segment, alone=alone)
         self._run = RunWriter(
@@ -175,6 +189,7 @@ class _Generation:
             damaged=damaged,
             damaged_files=damaged_files,
             sections=tuple(self._run.sections),
+            notice=self._notice,
         )
         footer = self.manifest.record() | {"jobq": "end", "from": [old.generation, self._position]}
         self.manifest = replace(

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from jobq.job import Job
     from jobq_json.directory import Directory
     from jobq_json.finder import Finder
     from jobq_json.manifest import Manifest
@@ -69,6 +70,17 @@ class Generation:
 
             self._finder = Finder(self._directory, self.manifest, self.journal)
         return self._finder
+
+    def heed(self, act: str, before: Job | None = None) -> None:
+        """Refuse what the store's notice, where it has one, does not allow; as `jobq.notices.heed`.
+
+        Raises:
+            StoreMoved: it is not allowed.
+        """
+        if self.manifest.notice is not None:
+            from jobq.notices import heed
+
+            heed(self.manifest.notice, act, before)
 
     def append(self, view: View, record: str) -> None:
         """Under the lock: write to the journal what was done to the view; nothing where the record is empty.

@@ -64,9 +64,9 @@ class Journal:
         What stands behind the last line feed is not among them, be it whole: its writer may yet fail and cut it off.
         The header, at position 0, is checked and left out.
         """
-        left = b""
+        left, size = b"", _CHUNK
         start = position
-        while chunk := os.pread(self._fd, _CHUNK, start + len(left)):
+        while chunk := os.pread(self._fd, size, start + len(left)):
             data = left + chunk
             offset = 0
             while (end := data.find(b"\n", offset)) >= 0:
@@ -78,6 +78,7 @@ class Journal:
                     yield line, start + offset
             start += offset
             left = data[offset:]
+            size = max(_CHUNK, len(left))  # of a line longer than that no byte is looked at over and over
         if start == 0:
             check_header(left, "journal", self.name)
 

@@ -17,9 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from jobq.notices import Notice
     from jobq_json.sections import Section, Segment
 
 FORMAT = 1
+"""What is written."""
+
+FORMAT_WITH_NOTICE = 2
+"""What a manifest with a notice has: a jobq that does not know of notices leaves such a store alone."""
+
 NAME = "queue.json"
 WAY_OUT = "`jobq doctor --repair` rebuilds it from the newest complete generation"
 
@@ -40,6 +46,7 @@ class Manifest:
         damaged: records found damaged and set aside so far.
         damaged_files: the files where they are.
         sections: of the sorted run, by offset.
+        notice: what stands at the store's door while its jobs are moved.
     """
 
     generation: int
@@ -53,6 +60,7 @@ class Manifest:
     damaged: int = 0
     damaged_files: tuple[str, ...] = ()
     sections: tuple[Section, ...] = field(default_factory=tuple)
+    notice: Notice | None = None
 
     if not TYPE_CHECKING:
 
@@ -92,7 +100,7 @@ class Manifest:
 
         return {
             "jobq": "queue",
-            "format": FORMAT,
+            "format": FORMAT if self.notice is None else FORMAT_WITH_NOTICE,
             "generation": self.generation,
             "written": self.written,
             "seq": self.seq,
@@ -104,6 +112,7 @@ class Manifest:
             "next_segment": self.next_segment,
             "damaged": self.damaged,
             "damaged_files": list(self.damaged_files),
+            **({} if self.notice is None else {"notice": {"state": self.notice.state, "url": self.notice.url}}),
             "sections": [section_record(section) for section in self.sections],
         }
 
@@ -145,8 +154,9 @@ def check_format(record: Mapping[str, Any]) -> None:
     Raises:
         NewerFormat: a newer jobq wrote it.
     """
-    if record["format"] > FORMAT:
-        raise NewerFormat(f"the store has format {record['format']}, written by a newer jobq; this one knows {FORMAT}")
+    if record["format"] > FORMAT_WITH_NOTICE:
+        known = f"this one knows those up to {FORMAT_WITH_NOTICE}"
+        raise NewerFormat(f"the store has format {record['format']}, written by a newer jobq; {known}")
 
 
 def from_record(record: Mapping[str, Any]) -> Manifest:
@@ -164,6 +174,10 @@ def from_record(record: Mapping[str, Any]) -> Manifest:
         damaged_files=tuple(record["damaged_files"]),
         _read={name: record[name] for name in ("archive", "sections")},
     )
+    if (notice := record.get("notice")) is not None:
+        from jobq.notices import Notice
+
+        manifest.__dict__["notice"] = Notice(state=notice["state"], url=notice["url"])
     return manifest
 
 

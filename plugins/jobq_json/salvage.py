@@ -90,6 +90,7 @@ def salvaged(directory: Directory, known: Manifest | None, warn: Callable[[str],
         damaged=base.damaged,
         damaged_files=base.damaged_files,
         sections=tuple(sections),
+        notice=base.notice,
         run=run,
         log=log,
     )

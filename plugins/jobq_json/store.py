@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from jobq.job import Change, Job
     from jobq.members import Presence, WorkerInfo
+    from jobq.notices import Notice
     from jobq.providers import Context
     from jobq.settings import Settings
     from jobq.store import Claim, Ended, NewJob, Query, Wanted
@@ -44,7 +45,7 @@ class JsonStore(Store):
         InvalidInput: `durability` is neither `full` nor `normal`.
     """
 
-    capabilities: ClassVar[frozenset[str]] = frozenset({"processes", "durable"})
+    capabilities: ClassVar[frozenset[str]] = frozenset({"processes", "durable", "moves"})
 
     def __init__(self, settings: Settings, context: Context) -> None:
         if settings["durability"] not in ("full", "normal"):
@@ -67,14 +68,38 @@ class JsonStore(Store):
         taken = set(adding.repeated(new))
         self.access.look_for(chosen)
         with self.access.writing() as generation:
+            generation.heed("add")
             if chosen and (present := generation.finder().found(chosen)):
                 taken |= generation.view_locked().locate(present).keys()
             if taken:
                 raise DuplicateJob(dict.fromkeys(item.job.id for item in new if item.job.id in taken))
-            journal = generation.journal
-            journal.append(adding.record_of(new, journal.seq), next_seq=journal.seq + len(new))
+            journal, added = generation.journal, [item.job for item in new]
+            journal.append(adding.record_of(added, journal.seq), next_seq=journal.seq + len(new))
         self.access.settle(generation, ring=True)
-        return [item.job for item in new]
+        return added
+
+    def restore(self, jobs: Sequence[Job], *, now: datetime) -> list[str]:
+        from jobq_json import restoring
+
+        ids = restoring.ids_of(jobs)
+        if not ids:
+            return []
+        self.access.look_for(ids)
+        with self.access.writing() as generation:
+            generation.heed("restore")
+            present = generation.finder().found(ids)
+            fresh = restoring.fresh(jobs, generation.view_locked().locate(present)) if present else jobs
+            if fresh:
+                journal = generation.journal
+                journal.append(adding.record_of(fresh, journal.seq), next_seq=journal.seq + len(fresh))
+        self.access.settle(generation, ring=bool(fresh))
+        return [job.id for job in fresh]
+
+    def notice(self) -> Notice | None:
+        return self.access.notice()
+
+    def post(self, notice: Notice | None, *, now: datetime) -> None:
+        self.access.post(notice)
 
     def claim(
         self, worker: Presence, *, wanted: Wanted, limit: int, now: datetime, ended: Sequence[Ended] = ()
@@ -83,6 +108,9 @@ class JsonStore(Store):
 
         now = floor_ms(now)
         with self.access.writing() as generation:
+            generation.heed("claim")
+            if generation.manifest.notice is not None:
+                limit = 0
             view = generation.view_locked()
             claimed, record, ring = transactions.claim(
                 view, worker, wanted=wanted, limit=limit, ended=ended, unsure=self._unsure, now=now
@@ -105,6 +133,7 @@ class JsonStore(Store):
 
         now = floor_ms(now)
         with self.access.changing((before.id,)) as (generation, view, found):
+            generation.heed("change", before)
             if before.id not in found:
                 raise JobNotFound(before.id)
             kept, place = found[before.id]
@@ -116,33 +145,34 @@ class JsonStore(Store):
         return job
 
     def get(self, job_id: str) -> Job:
-        found = self.access.asked(lambda view: view.locate((job_id,)).get(job_id), None)
+        found = self.access.read(lambda view: view.locate((job_id,)).get(job_id), None)
         if found is None:
             raise JobNotFound(job_id)
         return found[0].job
 
     def get_many(self, job_ids: Iterable[str]) -> dict[str, Job]:
         ids = set(job_ids)
-        return self.access.asked(lambda view: {key: found[0].job for key, found in view.locate(ids).items()}, {})
+        return self.access.read(lambda view: {key: found[0].job for key, found in view.locate(ids).items()}, {})
 
     def find(self, query: Query) -> Iterator[Job]:
         from jobq_json import finding
 
-        return self.access.asked(lambda view: finding.find(view, query), iter(()))
+        return self.access.read(lambda view: finding.find(view, query), iter(()))
 
     def counts(self, *, now: datetime) -> Counts:
         from jobq_json import finding
 
-        return self.access.asked(lambda view: finding.counts(view, now=now), Counts(queues={}, paused={}))
+        return self.access.read(lambda view: finding.counts(view, now=now), Counts(queues={}, paused={}))
 
     def next_due(self, wanted: Wanted, *, now: datetime) -> datetime | None:
-        due = self.access.asked(lambda view: view.lanes.next_due(wanted, view.paused), None)
+        due = self.access.read(lambda view: view.lanes.next_due(wanted, view.paused), None)
         return None if due is None else parse_time(due)
 
     def pause(self, queue: str, paused: bool, *, reason: str = "", now: datetime) -> None:
         from jobq_json import transactions
 
         with self.access.writing() as generation:
+            generation.heed("pause")
             view = generation.view_locked()
             record = transactions.pause(view, queue, paused, reason)
             generation.append(view, record)
@@ -156,6 +186,7 @@ class JsonStore(Store):
             return []
         versions = {job.id: job.version for job in jobs}
         with self.access.changing(versions) as (generation, view, found):
+            generation.heed("delete")
             chosen = [
                 (kept, place)
                 for kept, place in found.values()
@@ -168,10 +199,12 @@ class JsonStore(Store):
         return [kept.id for kept, _ in chosen]
 
     def prune(self, *, states: frozenset[State], before: datetime, limit: int) -> list[str]:
+        from jobq.notices import heed
         from jobq_json import pruning, transactions
 
         nothing: tuple[View | None, list[tuple[Kept, Place]]] = None, []
         record = ""
+        heed(self.access.notice(), "prune")
         while not record:
             seen, old = self.access.asked(
                 lambda view: (view, pruning.batch(view, states=states, before=before, limit=limit)), nothing
@@ -179,6 +212,7 @@ class JsonStore(Store):
             if not old:
                 return []
             with self.access.writing() as generation:
+                generation.heed("prune")
                 view = generation.view_locked()
                 chosen = [found for found in old if view is seen and view.is_current(found[0])]
                 record = transactions.delete(view, chosen)

@@ -478,7 +478,7 @@ MUTANTS = [
     Mutant(
         "a newer format",
         "plugins/jobq_json/manifest.py",
-        '    if record["format"] > FORMAT:\n',
+        '    if record["format"] > FORMAT_WITH_NOTICE:\n',
         "    if False:\n",
         JSON + "test_manifest.py::test_a_newer_format_is_refused_as_such",
     ),

@@ -49,7 +49,7 @@ FIELDS = (
 """More fields, by the file, the text before which something is put in, and that: a job has a colour from the beginning and
 counts the runs that ended, and each of those has a weight."""
 
-FORMAT = (VERSION, ("jobq_json/manifest.py", 'NAME = "queue.json"', "FORMAT = 2\n"))
+FORMAT = (VERSION, ("jobq_json/manifest.py", 'NAME = "queue.json"', "FORMAT = FORMAT_WITH_NOTICE = 3\n"))
 """Another form of the store."""
 
 AT_ONCE = 250
