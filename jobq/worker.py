@@ -16,8 +16,9 @@ from jobq import __version__, lifecycle, processes
 from jobq.attempts import Attempts
 from jobq.claiming import ClaimRequest, Turns
 from jobq.clock import Wake
+from jobq.door import Door
 from jobq.draining import DRAIN, NOW, Draining
-from jobq.errors import InvalidInput, StoreUnreadable
+from jobq.errors import InvalidInput, StoreMoved, StoreUnreadable
 from jobq.executor import Kind, Outcome
 from jobq.horizon import Horizon
 from jobq.job import State, new_id
@@ -26,7 +27,7 @@ from jobq.recovery import Recovery
 from jobq.reporting import Reporting
 from jobq.retention import Retention
 from jobq.spec import checked_queue
-from jobq.store import Claim, Ended, runs_alone
+from jobq.store import Claim, Claimed, Ended, runs_alone
 from jobq.summary import Summary
 from jobq.trouble import StoreTrouble
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from jobq.clock import Random
     from jobq.job import Job
     from jobq.members import Presence
-    from jobq.store import Claimed
 
 LOOK_SECONDS = 0.25
 _NEVER = float("-inf")
@@ -112,6 +112,7 @@ class Worker:
         )
         self._unrecorded: list[Ended] = []
         self._trouble = StoreTrouble(self._clock, self._note)
+        self._door = Door(self._note)
         self._draining = Draining(self._clock, self._settings, self._note)
         self._horizon = Horizon(until, self._clock, self._note)
         self._retention = Retention(app.home.path, self._settings, self._clock)
@@ -142,12 +143,16 @@ class Worker:
             joined: called once the worker is a member of the store.
 
         Raises:
+            StoreMoved: the queue has moved to another store, before this began or while it was at work.
             StoreError: the store cannot be used from the start, or refuses at the end what is to be recorded.
         """
         store = self._app.store
         presence: Presence | None = None
         recovery = Recovery(self._app, self._stir, own=self.info.id)
         try:
+            self._door.look(store)
+            if (moved := self._door.left) is not None:
+                raise moved
             presence = store.join(self.info)
             store.watch(self._stir)
             joined(self.info)
@@ -186,6 +191,8 @@ class Worker:
     def _advance(self, presence: Presence) -> bool:
         """Record what ended, claim what fits, start it; True if there was nothing to do."""
         self._collect()
+        if self._door.left is not None:
+            self._discard()
         last_word = self._draining.level >= NOW and self._unrecorded  # not given away without one more try
         if self._trouble.resting and not last_word:
             return True
@@ -234,7 +241,7 @@ class Worker:
 
     @property
     def _may_claim(self) -> bool:
-        if self._draining.level or self._trouble.error or self._attempts.alone:
+        if self._draining.level or self._trouble.error or self._door.notice or self._attempts.alone:
             return False
         return not (self._attempts and self._turns.stands_back)
 
@@ -242,6 +249,11 @@ class Worker:
         """Note a claim that is not to be run here, to be released with the next transaction."""
         outcome = Outcome(kind=Kind.RELEASED, reason=why)
         self._unrecorded.append(Ended(claim, lifecycle.released(claim, outcome, now=self._clock.now())))
+
+    def _discard(self) -> None:
+        """Let go of ends that nobody takes: the queue left without these runs, so they were others' by then."""
+        unrecorded, self._unrecorded = self._unrecorded, []
+        self._tell(unrecorded, Claimed([], [ended.claim for ended in unrecorded]), self._clock.now())
 
     def _ask(self, ask: Callable[[], T], otherwise: T) -> T:
         """Ask the store; where it refuses, or its plugin fails, that is noted and `otherwise` the answer."""
@@ -252,6 +264,9 @@ class Worker:
             return otherwise
 
     def _refused(self, error: Exception) -> None:
+        if isinstance(error, StoreMoved):  # the notice is newer than the latest look at it
+            self._stir()
+            return
         self._trouble.note(error)
         self._reporting.changed(at_once=True)
 
@@ -305,17 +320,22 @@ class Worker:
         store = self._app.store
         if presence.renew(self.info):
             self._note("the files that tell of this worker were gone; they were made anew")
+        if self._door.look(store):
+            self._attempts.take_back()
+            self._reporting.changed(at_once=True)
         known = {(ended.claim.job.id, ended.claim.run) for ended in self._unrecorded}
         for job in self._attempts.heed(store.held(presence)):
             if (job.id, job.run) not in known:  # claimed by a call that took effect and failed all the same
                 self._hand_back(Claim(job, self.info.id, self.info.host), "its claim was not acknowledged")
         found = False
         if not self._draining.level:
-            self._turns.look(waits=bool(self._attempts) and self._waits_alone())
+            closed = self._door.notice is not None
+            self._turns.look(waits=not closed and bool(self._attempts) and self._waits_alone())
             found = recovery.poll() > 0
             for told in recovery.news():
                 self._note(told)
-            self._retention.poll(store)
+            if not closed:
+                self._retention.poll(store)
         if self._reporting.is_due or self._draining.level:
             self._report(presence)
         return found
@@ -335,6 +355,10 @@ class Worker:
             return False
         if self._draining.level:
             return True
+        if (moved := self._door.left) is not None:
+            raise moved
+        if self._door.notice is not None:
+            return False
         if self._until is not None and isinstance(self._trouble.error, StoreUnreadable):
             raise self._trouble.error  # nobody waits for it to be repaired
         if self._until is None or self._trouble.error is not None or not self._exhausted or recovery.under_way:
@@ -371,7 +395,8 @@ class Worker:
         return max(0.0, min(pauses))
 
     def _report(self, presence: Presence) -> None:
-        state = "draining" if self._draining.level else "running"
+        waiting = f"waiting: {self._door.state}" if self._door.notice is not None else "running"
+        state = "draining" if self._draining.level else waiting
         if self._trouble.error is not None:
             state = ("draining, " if self._draining.level else "") + f"store trouble: {self._trouble.error}"
         report = functools.partial(self._app.store.report, presence)
