@@ -166,10 +166,20 @@ class App:
         """
         if self._closed:
             raise StoreUnavailable("this queue was closed")
-        scheme, colon, url = self.settings["store"].partition(":")
+        return self.store_at(self.settings["store"])
+
+    def store_at(self, url: str) -> Store:
+        """The store of a URL, as the setting `store` takes it; whoever asks for it closes it.
+
+        Raises:
+            InvalidInput: it names none.
+            PluginError: nobody offers it.
+            StoreError: it cannot be used.
+        """
+        scheme, _, address = url.partition(":")
         if not scheme:
-            raise InvalidInput("store", self.settings["store"], "must begin with a store's name and a colon, as json:")
-        return self._made("store", scheme, url if colon else "")  # type: ignore[no-any-return]
+            raise InvalidInput("store", url, "must begin with a store's name and a colon, as json:")
+        return self._made("store", scheme, address)  # type: ignore[no-any-return]
 
     @cached_property
     def executor(self) -> Executor:

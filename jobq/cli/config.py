@@ -199,6 +199,17 @@ def _text(written: Any) -> str:
     return shown(tuple(written) if isinstance(written, list) else written)
 
 
+def set_store(state: Globals, url: str) -> str:
+    """Make a store the one that config.toml names; what goes before config.toml, and then nothing is changed."""
+    found = survey(state)
+    (before,) = (value for value in found.values if value.option.name == "store")
+    if before.source not in ("default", "config.toml"):
+        return "--store" if before.source == "command line" else before.source
+    with _editing(state.app.home.path) as document:
+        _put(document, "store", url, _spellings(before.option))
+    return ""
+
+
 def _notes(state: Globals, found: Survey, option: Option) -> None:
     """What a person should know after a change: what hides it, and when it counts."""
     (before,) = (value for value in found.values if value.option.name == option.name)

@@ -31,6 +31,8 @@ COMMANDS = {
     "resume": "change",
     "dlq": "change",
     "export": "export",
+    "import": "imports",
+    "move": "move",
     "config": "config",
     "plugins": "install",
     "handlers": "install",
