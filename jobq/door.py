@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jobq.errors import StoreMoved
 from jobq.notices import LEAVING, LEFT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from jobq.errors import StoreMoved
     from jobq.notices import Notice
     from jobq.store import Store
 
@@ -49,16 +49,9 @@ class Door:
     @property
     def left(self) -> StoreMoved | None:
         """What is to be raised where the jobs are in another store now; None where they are not."""
-        notice = self.notice
-        return StoreMoved(notice.state, notice.url) if notice is not None and notice.state == LEFT else None
+        return self.notice.moved if self.notice is not None and self.notice.state == LEFT else None
 
     @property
     def state(self) -> str:
         """What it says, in a few words; "" where there is none."""
-        if self.notice is None:
-            return ""
-        if self.notice.state == LEAVING:
-            return f"the queue is being moved to {self.notice.url}"
-        if self.notice.state == LEFT:
-            return f"the queue has moved to {self.notice.url}"
-        return f"jobs are being moved here from {self.notice.url}"
+        return "" if self.notice is None else self.notice.moved.what

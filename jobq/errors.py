@@ -146,17 +146,23 @@ class NewerFormat(StoreError):
 
 
 class StoreMoved(StoreError):
-    """The store's jobs are elsewhere, or are being moved. `state` and `url` are those of its `jobq.notices.Notice`."""
+    """The store's jobs are elsewhere, or are being moved.
+
+    Attributes:
+        state, url: those of its `jobq.notices.Notice`.
+        what: what the notice says, without what is to be done about it.
+    """
 
     def __init__(self, state: str, url: str) -> None:
         self.state, self.url = state, url
+        advice = "try again when that is done"
         if state == "left":
-            said = f"the queue has moved to {url}; use --store {url}"
+            self.what, advice = f"the queue has moved to {url}", f"use --store {url}"
         elif state == "leaving":
-            said = f"the queue is being moved to {url}; try again when that is done"
+            self.what = f"the queue is being moved to {url}"
         else:
-            said = f"jobs are being moved here from {url}; try again when that is done"
-        super().__init__(said)
+            self.what = f"jobs are being moved here from {url}"
+        super().__init__(f"{self.what}; {advice}")
 
 
 class UnsafeHome(StoreError):

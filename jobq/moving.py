@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from jobq.clock import Wake
-from jobq.errors import Conflict, DuplicateJob, InvalidInput, NotSupported, StoreMoved, StoreUnreadable
+from jobq.errors import Conflict, DuplicateJob, InvalidInput, NotSupported, StoreUnreadable
 from jobq.job import FINISHED, State
 from jobq.notices import ARRIVING, LEAVING, LEFT, Notice
 from jobq.recovery import Recovery
@@ -53,7 +53,7 @@ class Move:
 
         Raises:
             NotSupported: one of the stores cannot be moved to or from.
-            StoreMoved: the queue is, or goes, elsewhere.
+            StoreMoved: the queue is in another place, or in another move.
             Conflict: the other store is in another move.
         """
         source, target = self._source, self._target
@@ -67,7 +67,7 @@ class Move:
         if self._left:
             return there != self._arriving
         if there is not None and there.state != LEFT and there != self._arriving:
-            raise Conflict(f"the store {target.url} is in another move: {StoreMoved(there.state, there.url)}")
+            raise Conflict(f"the store {target.url} is in another move: {there.moved.what}")
         return False
 
     def check(self) -> int:
@@ -78,16 +78,12 @@ class Move:
             StoreError: one of the stores cannot be read.
         """
         there = self._target.notice()
-        clashes: list[str] = []
-        number = 0
-        for jobs in batches(self._source.find(Query()), BATCH * 10):
-            number += len(jobs)
-            if there is None or there.state != LEFT:  # what is in one that was left is not there any more
-                stored = self._target.get_many(job.id for job in jobs)
-                clashes += [job.id for job in jobs if job.id in stored and stored[job.id].version != job.version]
-        if clashes:
-            raise DuplicateJob(clashes, f"another version in {self._target.url}")
-        return number
+        versions = {job.id: job.version for job in self._source.find(Query())}
+        if there is None or there.state != LEFT:  # what is in one that was left is not there any more
+            stored = self._target.get_many(versions)
+            if clashes := [job.id for job in stored.values() if job.version != versions[job.id]]:
+                raise DuplicateJob(clashes, f"another version in {self._target.url}")
+        return len(versions)
 
     def run(self, progress: Callable[[int], None] = lambda done: None) -> int:
         """Move it, or go on with a move that was interrupted; how many jobs the queue has.
@@ -146,7 +142,7 @@ class Move:
     def _refuse_other_move(self) -> None:
         notice = self._source.notice()
         if notice is not None and (notice.state == ARRIVING or notice.url != self._target.url):
-            raise StoreMoved(notice.state, notice.url)
+            raise notice.moved
 
     def _post(self, store: Store, notice: Notice | None) -> None:
         store.post(notice, now=self._app.clock.now())

@@ -32,6 +32,11 @@ class Notice:
     state: str
     url: str
 
+    @property
+    def moved(self) -> StoreMoved:
+        """The error of what it does not allow."""
+        return StoreMoved(self.state, self.url)
+
 
 def heed(notice: Notice | None, act: str, before: Job | None = None) -> None:
     """Refuse what the notice of a store does not allow. Every store asks this instead of knowing the rules.
@@ -53,4 +58,4 @@ def heed(notice: Notice | None, act: str, before: Job | None = None) -> None:
     if before is not None and before.state is State.PROCESSING:
         act = "settle"
     if act not in _ALLOWED[notice.state]:
-        raise StoreMoved(notice.state, notice.url)
+        raise notice.moved

@@ -42,6 +42,15 @@ def checked_queue(name: object) -> str:
     return queue
 
 
+def checked_field(name: str, value: object) -> Any:
+    """The value of a field that a person may set, checked by itself.
+
+    Raises:
+        InvalidInput: it breaks a rule.
+    """
+    return _FIELDS[name](name, value)
+
+
 def checked_meta(value: object) -> dict[str, Any]:
     """A job's `meta`, checked.
 
@@ -213,7 +222,9 @@ def _command(field: str, value: object) -> str | tuple[str, ...]:
     return tuple(value)
 
 
-def _integer(least: int, most: int) -> Callable[[str, object], int]:
+def whole_number(least: int, most: int) -> Callable[[str, object], int]:
+    """What checks a whole number, given the name of its field and the value."""
+
     def check(field: str, value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise InvalidInput(field, value, f"must be a whole number from {least} to {most}")
@@ -312,9 +323,9 @@ _FIELDS: dict[str, Callable[[str, Any], Any]] = {
     "handler": _name,
     "payload": _payload,
     "queue": _queue,
-    "priority": _integer(-1000, 1000),
-    "max_attempts": _integer(1, 2**31 - 1),
-    "max_retries": _integer(1, 2**31 - 1),
+    "priority": whole_number(-1000, 1000),
+    "max_attempts": whole_number(1, 2**31 - 1),
+    "max_retries": whole_number(1, 2**31 - 1),
     "run_at": _run_at,
     "delay": to_duration,
     "timeout": _timeout,

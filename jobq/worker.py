@@ -128,6 +128,11 @@ class Worker:
         """What this worker tells of itself."""
         return self._reporting.info
 
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._draining.level > 0
+
     def stop(self, level: int = DRAIN) -> None:
         """Stop: DRAIN claims nothing more and lets jobs finish, NOW ends and hands them back, KILL does so at once.
 

@@ -189,6 +189,8 @@ def _store(app: App) -> tuple[list[str], str]:
     if not app.home.exists():
         return [], "no home yet, so no jobs"
     problems = list(app.store.check())
+    if (notice := app.store.notice()) is not None:
+        problems.append(f"{notice.moved.what}: `jobq move` goes on with what was interrupted, or takes it back")
     counts = app.store.counts(now=app.clock.now())
     if counts.damaged and not problems:
         problems.append(f"{counts.damaged} damaged records were set aside")

@@ -16,6 +16,7 @@ from jobq.errors import JobqError, StoreError
 if TYPE_CHECKING:
     from jobq.moving import Move
 
+
 @command("move", short_help="Move the queue to another store.")
 @click.option("--to", "url", metavar="URL", help="The store that the queue is moved to, as --store takes it.")
 @click.option("--dry-run", is_flag=True, help="Look whether it can be done, and change nothing.")

@@ -53,6 +53,7 @@ def record_of(state: Globals, counts: Counts, workers: Sequence[WorkerInfo]) -> 
         queues[name] = {"counts": {str(key): count for key, count in states.items()}, "paused": name in counts.paused}
         if counts.paused.get(name):
             queues[name]["reason"] = counts.paused[name]
+    notice = state.app.store.notice()
     return {
         "counts": {str(key): count for key, count in counts.states.items()},
         "later": counts.later,
@@ -60,12 +61,15 @@ def record_of(state: Globals, counts: Counts, workers: Sequence[WorkerInfo]) -> 
         "queues": queues,
         "damaged": counts.damaged,
         "store": state.app.store.url,
+        "notice": None if notice is None else {"state": notice.state, "url": notice.url},
         "home": str(state.app.home.path),
     }
 
 
 def notes_of(state: Globals, counts: Counts, workers: Sequence[WorkerInfo]) -> Iterator[str]:
     """What is out of the ordinary, one sentence each."""
+    if (notice := state.app.store.notice()) is not None:
+        yield f"{notice.moved.what}; nothing is enqueued or begun until that is done"
     if counts.later:
         yield f"{counts.later} of the pending jobs are not due yet"
     for queue, why in sorted(counts.paused.items()):

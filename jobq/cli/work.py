@@ -13,7 +13,7 @@ import click
 from jobq.cli.base import Globals, Group, first_failure, with_globals
 from jobq.cli.streams import safe, show_json, talk
 from jobq.cli.text import columns, local_time, one_line
-from jobq.errors import NotFound, WorkerNotFound
+from jobq.errors import NotFound, StoreMoved, WorkerNotFound
 from jobq.files import read_private
 from jobq.presence import JOB_VARIABLES, WORKER_VARIABLE
 from jobq.spec import checked_queue
@@ -44,6 +44,7 @@ def worker_command() -> None:
 @click.option("--detach", is_flag=True, help="Start it in the background, and return when it works.")
 @click.option("--name", metavar="NAME", help="A name for people.")
 @click.option("--joined-fd", type=int, hidden=True)
+@click.option("--log-of", hidden=True)
 @with_globals
 def start(
     state: Globals,
@@ -54,11 +55,14 @@ def start(
     detach: bool,
     name: str | None,
     joined_fd: int | None,
+    log_of: str | None,
 ) -> int:
     """Claim jobs and run up to N of them at once, until stopped.
 
     Ctrl-C, TERM and HUP: finish what runs, claim nothing more. Again Ctrl-C, or QUIT: end the running jobs and hand
     them back. A third Ctrl-C kills them.
+
+    While its queue is moved to another store (`jobq move`) it waits, and then goes on there.
     """
     if WORKER_VARIABLE in os.environ:
         _leave_job()
@@ -71,6 +75,7 @@ def start(
 
         return detach_worker(state)
     from jobq.cli.detach import greeting
+    from jobq.cli.follow import follow, take_over_log
     from jobq.cli.lines import Lines, told
     from jobq.processes import become_subreaper
     from jobq.worker import Worker
@@ -90,16 +95,28 @@ def start(
     stopper = _Stopper(worker)
     stopper.install()
 
+    follows = log_of is not None
+
     def joined(info: WorkerInfo) -> None:
-        if joined_fd is None:
+        nonlocal follows
+        detached = log_of is not None and take_over_log(state.app.home.path / "workers", log_of, info.id)
+        follows = True
+        if joined_fd is None and not detached:
             state.note(greeting(info, "Ctrl-C"))
             return
         talk(greeting(info, "`jobq worker stop`"))  # with --quiet too: its log is found by this line
-        os.write(joined_fd, f"{info.id}\n".encode())
-        os.close(joined_fd)
+        if joined_fd is not None:
+            os.write(joined_fd, f"{info.id}\n".encode())
+            os.close(joined_fd)
 
-    with lines:
-        summary = worker.run(joined)
+    try:
+        with lines:
+            summary = worker.run(joined)
+    except StoreMoved as moved:
+        if not follows:  # it was started with a store that the queue had left before
+            raise
+        follow(state, moved.url, worker.info.id, lambda: worker.stopping)
+        summary = worker.summary
     state.note(told(summary))
     if summary.forced:
         return 130 if stopper.last is signal.SIGINT else 143

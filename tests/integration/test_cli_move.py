@@ -1,0 +1,250 @@
+"""`move`, `import`, and workers that go on in the new store: real processes."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def filled(jobq):
+    """A queue with a job in every state but processing, a paused queue, and the output of what ran."""
+    for name, words in {
+        "done": ["--", "echo", "hello"],
+        "dead": ["--max-attempts", "1", "--", "false"],
+        "failed": ["--max-attempts", "3", "--", "false"],
+    }.items():
+        jobq("add", "--id", name, *words)
+    jobq("worker", "start", "--until-idle")
+    for name in ("waits", "never"):
+        jobq("add", "--id", name, "-q", "mail", "--priority", "3", "-t", "x", "--", "true")
+    jobq("cancel", "never")
+    jobq("pause", "mail", "--reason", "because")
+    return jobq
+
+
+def export(jobq, *words):
+    return jobq(*words, "export").stdout
+
+
+def other(jobq):
+    return f"json:{jobq.directory / 'elsewhere'}"
+
+
+def workers(jobq, *words):
+    return jobq(*words, "worker", "list", "--json").json
+
+
+def test_everything_moves_and_the_new_store_is_the_default(filled):
+    jobq, url, before = filled, other(filled), export(filled)
+    assert "would move 5 jobs from json: to" in jobq("move", "--to", url, "--dry-run").stderr
+    assert export(jobq) == before
+    answer = jobq("move", "--to", url)
+    assert answer.stdout == ""
+    assert f"5 jobs moved to {url}" in answer.stderr
+    assert f"store={url} is in config.toml now" in answer.stderr
+    assert export(jobq) == before
+    assert jobq("config", "get", "store").stdout.strip() == url
+    assert jobq("status", "--json").json["queues"]["mail"]["reason"] == "because"
+    assert jobq("logs", "done").stdout == "hello\n"
+    assert "is in" in jobq("move", "--to", url).stderr, "once more is no error"
+    for words in (["list"], ["status"], ["add", "--", "true"], ["enqueue", '{"command": "true"}'], ["doctor"]):
+        answer = jobq("--store", "json:", *words, code=5)
+        assert f"the queue has moved to {url}; use --store {url}" in answer.stdout + answer.stderr
+    assert jobq("doctor").code == 0
+
+
+def test_where_the_old_store_was_named_it_is_said_what_to_do(filled):
+    url = other(filled)
+    answer = filled("--store", "json:", "move", "--to", url)
+    assert "--store chose the old store" in answer.stderr
+    assert filled("config", "get", "store").stdout.strip() == "json:"
+    assert "JOBQ_STORE chose" in filled("move", "--to", url, env={"JOBQ_STORE": "json:"}).stderr
+    assert f"store={url} is in config.toml now" in filled("move", "--to", url).stderr
+
+
+def test_it_moves_back(filled):
+    before, url = export(filled), other(filled)
+    filled("move", "--to", url)
+    filled("delete", "dead")
+    filled("move", "--to", "json:")
+    assert export(filled).splitlines() == [line for line in before.splitlines() if '"id":"dead"' not in line]
+    assert "has moved to json:" in filled("--store", url, "list", code=5).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["move"], 1, "say where: --to URL"),
+        (["move", "--abort"], 1, "no move is under way"),
+        (["move", "--to", "x:", "--dry-run", "--abort"], 1, "exclude one another"),
+        (["move", "--to", ""], 1, ""),
+        (["move", "--to", ":"], 1, "store"),
+        (["move", "--to", "nosuch:"], 6, "nosuch"),
+    ],
+)
+def test_what_cannot_be_done_is_told(jobq, words, code, said):
+    answer = jobq(*words, code=code)
+    assert said in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_ids_that_are_taken_there_are_named(filled):
+    url = other(filled)
+    filled("--store", url, "add", "--id", "waits", "--", "true")
+    for words in (["--dry-run"], []):
+        answer = filled("move", "--to", url, *words, code=4)
+        assert "job waits exists already" in answer.stderr
+    assert "waiting again" not in filled("status").stderr
+    filled.add("--id", "more", shell="true")
+
+
+def test_the_same_store_under_another_name_is_refused(filled):
+    before = export(filled)
+    assert "is the store that the queue is in" in filled("move", "--to", "json:queue", code=1).stderr
+    assert export(filled) == before
+
+
+def test_a_move_that_stands_is_told_and_taken_back(filled, eventually, start_worker):
+    url = other(filled)
+    start_worker()
+    gate = filled.directory / "gate"
+    running = filled.add(shell=f"while [ ! -e {gate} ]; do sleep 0.02; done")
+    eventually(lambda: filled.state(running) == "processing")
+    move = filled.start("move", "--to", url)
+    eventually(lambda: filled("status", "--json").json["notice"] is not None)
+    assert filled("status", "--json").json["notice"] == {"state": "leaving", "url": url}
+    assert f"being moved to {url}" in filled("status").stderr
+    assert "being moved to" in filled("doctor", code=5).stdout
+    assert f"being moved to {url}; try again" in filled("add", "--", "true", code=5).stderr
+    assert "jobs are being moved here from json:" in filled("--store", url, "add", "--", "true", code=5).stderr
+    assert "another `jobq move` is at work" in filled("move", "--to", url, code=4).stderr
+    eventually(lambda: "waiting: the queue is being moved" in workers(filled)[0]["state"])
+    assert filled.stop(move, signal.SIGINT) == 130
+    assert filled("status", "--json").json["notice"] is not None
+    filled("move", "--abort")
+    assert filled("status", "--json").json["notice"] is None
+    gate.touch()
+    last = filled("add", "-w", "--", "true").id
+    assert filled.state(last) == filled.state(running) == "completed"
+    assert filled("--store", url, "export").stdout == ""
+
+
+@pytest.mark.parametrize("how", ["default", "flag", "variable", "flag first"])
+@pytest.mark.parametrize("detached", [False, True])
+def test_workers_go_on_in_the_new_store(jobq, start_worker, eventually, how, detached):
+    url = other(jobq)
+    named = {"flag": ["--store", "json:"]}.get(how, [])
+    env = {"JOBQ_STORE": "json:"} if how == "variable" else {}
+    if detached:
+        first = ["--store=json:"] if how == "flag first" else []
+        jobq(*first, "worker", "start", "--detach", "--name", "the one", *named, env=env)
+    else:
+        process = start_worker("--name", "the one", *named, env=env)
+    (before,) = workers(jobq)
+    jobq("add", "--id", "before", "-w", "--", "true")
+    jobq("--store", "json:", "move", "--to", url)
+    try:
+        jobq("--store", url, "add", "--id", "after", "-w", "--", "true")
+        (after,) = workers(jobq, "--store", url)
+        assert (after["name"], after["pid"]) == ("the one", before["pid"]), "the same process"
+        assert after["id"] != before["id"]
+        jobq("--store", url, "move", "--to", "json:back")
+        jobq("--store", "json:back", "add", "--id", "last", "-w", "--", "true")
+        assert {line["id"] for line in map(json.loads, export(jobq, "--store", "json:back").splitlines())} == {
+            "before",
+            "after",
+            "last",
+        }
+        if detached:
+            said = jobq("--store", "json:back", "worker", "logs", "the one").stdout
+            for what in (
+                "before",
+                "after",
+                "last",
+                f"the queue has moved to {url}",
+                "the queue has moved to json:back",
+            ):
+                assert what in said
+            assert len(list((jobq.home / "workers").glob("*.log"))) == 1
+    finally:
+        if detached:
+            jobq("--store", "json:back", "worker", "stop", "--wait")
+    if not detached:
+        assert jobq.stop(process) == 0
+
+
+def test_a_worker_that_is_started_on_the_old_store_is_told_where_the_queue_is(filled):
+    url = other(filled)
+    filled("--store", "json:", "move", "--to", url)
+    assert f"use --store {url}" in filled("worker", "start", code=5).stderr
+
+
+def test_a_worker_waits_for_a_store_that_cannot_be_reached_yet(jobq, start_worker, eventually):
+    """As one whose password only the configuration will have."""
+    process = start_worker()
+    place = jobq.directory / "elsewhere"
+    place.mkdir(mode=0o700)
+    (place / "queue.json").touch(mode=0o600)
+    subprocess.run([sys.executable, "-c", NOTICE, str(jobq.home), other(jobq)], check=True, env=jobq.environ)
+    log = jobq.directory / "worker-0.log"
+    eventually(lambda: "cannot be used yet, trying again" in log.read_text())
+    (place / "queue.json").unlink()
+    eventually(lambda: len(workers(jobq, "--store", other(jobq))) == 1)
+    jobq("--store", other(jobq), "add", "-w", "--", "true")
+    assert jobq.stop(process) == 0
+
+
+NOTICE = """
+import sys
+from jobq.app import App
+from jobq.notices import Notice
+app = App(home=sys.argv[1])
+app.store.post(Notice(state="left", url=sys.argv[2]), now=app.clock.now())
+"""
+"""Has the store of a home left by its queue."""
+
+
+def test_an_export_is_imported_as_it_was(filled, new_cli):
+    before = export(filled)
+    fresh = new_cli(filled.directory / "second")
+    answer = fresh("import", "-", input=before)
+    assert (answer.stdout, "5 jobs imported" in answer.stderr) == ("", True)
+    assert export(fresh) == before
+    assert "0 jobs imported, 5 were there already" in fresh("import", input=before).stderr
+    path = filled.directory / "jobs.jsonl"
+    path.write_text(before)
+    fresh("import", str(path))
+    fresh("resume", "mail", code=None)
+    fresh("retry", "waits", code=None)
+    fresh("delete", "dead")
+    assert "1 job imported, 4 were there already" in fresh("import", str(path)).stderr
+
+
+def test_what_cannot_be_imported_stores_nothing(filled, new_cli):
+    lines = export(filled).splitlines()
+    fresh = new_cli(filled.directory / "second")
+    broken = json.dumps(json.loads(lines[2]) | {"state": "done"})
+    answer = fresh("import", "-", input="\n".join([*lines[:2], "", broken]), code=1)
+    assert "line 4: state: 'done' must be" in answer.stderr
+    assert "line 2: id:" in fresh("import", "-", input="\n".join([lines[0], lines[0]]), code=1).stderr
+    assert "line 1:" in fresh("import", "-", input="{", code=1).stderr
+    assert "nosuch" in fresh("import", "nosuch", code=1).stderr
+    assert "holds no jobs" in fresh("import", "-", input="").stderr
+    assert fresh("export").stdout == ""
+    fresh("import", "-", input="\n".join(lines))
+    fresh("retry", "dead")
+    answer = fresh("import", "-", input="\n".join(lines), code=4)
+    assert "job dead exists already, with another version" in answer.stderr
+
+
+def test_a_job_that_was_processing_waits_again(jobq, new_cli, worker, eventually):
+    job_id = jobq.add(shell="sleep 1000")
+    eventually(lambda: jobq.state(job_id) == "processing")
+    fresh = new_cli(jobq.directory / "second")
+    answer = fresh("import", "-", input=export(jobq))
+    assert "1 job imported" in answer.stderr
+    assert "1 that was processing is waiting again" in answer.stderr
+    assert (fresh.state(job_id), fresh.job(job_id)["attempts"]) == ("pending", 0)
