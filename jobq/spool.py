@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def batches(jobs: Iterable[Job], size: int) -> Iterator[list[Job]]:
-    """The jobs, in lists of `size`; the last may be shorter."""
+def batches(jobs: Iterable[Job], count: int) -> Iterator[list[Job]]:
+    """The jobs, in lists of `count` of them; the last may be shorter."""
     left = iter(jobs)
-    while batch := list(islice(left, size)):
+    while batch := list(islice(left, count)):
         yield batch
 
 

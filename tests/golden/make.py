@@ -1,7 +1,7 @@
-"""Writes the store of one golden directory, and what it holds: `python make.py DIRECTORY`, with the jobq in use.
+"""Writes the store of one golden directory, and what it holds: `python make.py DIRECTORY [NOTICE]`, with the jobq in use.
 
 There is something in every file: the archive, the sorted run and the journal, with jobs in every state, jobs with every
-field, a paused queue, and fields that this jobq does not know.
+field, a paused queue, and fields that this jobq does not know. NOTICE is the state of a notice that the store then has.
 """
 
 import json
@@ -21,7 +21,7 @@ UNKNOWN = {"colour": {"name": "blue", "of": [1, None, "é"]}, "shape": "round"}
 WORKER = {"host": "host.example.org", "boot_id": "00000000-0000-0000-0000-000000000000", "version": "0.1.0"}
 
 
-def main(directory):
+def main(directory, notice=None):
     home = directory.absolute()
     store = PROVIDER.make(make_settings(), make_context(home))
     presence = store.join(make_info("worker0000000001", **WORKER))
@@ -83,6 +83,11 @@ def main(directory):
         "counts": {state: number for state, number in sorted(counts.states.items()) if number},
         "paused": counts.paused,
     }
+    if notice is not None:
+        from jobq.notices import Notice  # older versions have none
+
+        store.post(Notice(state=notice, url="json:new"), now=START)
+        held["notice"] = notice
     presence.close()
     store.close()
     for lock in ("queue.lock", "compact.lock", "bell"):
@@ -91,4 +96,4 @@ def main(directory):
     (home / "held.json").write_text(json.dumps(held, indent=1) + "\n", encoding="ascii")
 
 
-main(Path(sys.argv[1]))
+main(Path(sys.argv[1]), *sys.argv[2:])

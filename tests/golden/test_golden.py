@@ -12,15 +12,18 @@ import pytest
 
 import jobq_json
 from jobq import lifecycle
-from jobq.errors import DuplicateJob, NewerFormat
+from jobq.errors import DuplicateJob, NewerFormat, StoreMoved
 from jobq.executor import Kind, Outcome
+from jobq.notices import Notice
 from jobq.store import Ended, Query, Wanted
 from jobq.testing import START, make_context, make_info, make_job, make_settings, new
+from jobq_json import manifest
 from jobq_json.lines import seal
-from jobq_json.manifest import FORMAT
+from jobq_json.manifest import FORMAT, FORMAT_WITH_NOTICE
 
 GOLDEN = Path(__file__).parent
 STORES = sorted(path.parent.name for path in GOLDEN.glob("*/held.json"))
+NOTICED = ["format-2-leaving"]
 UNKNOWN = {"colour": {"name": "blue", "of": [1, None, "é"]}, "shape": "round"}
 (PROVIDER,) = jobq_json.jobq_stores()
 
@@ -54,36 +57,69 @@ class Golden:
         (self.queue / name).write_bytes(b"\n".join(lines))
 
 
-@pytest.fixture(params=STORES)
-def golden(request, tmp_path):
+def _golden(request, tmp_path):
     made = Golden(request.param, tmp_path / "home")
     yield made
     for store in made.stores:
         store.close()
 
 
+golden = pytest.fixture(_golden, params=[name for name in STORES if name not in NOTICED], name="golden")
+every = pytest.fixture(_golden, params=STORES, name="every")
+noticed = pytest.fixture(_golden, params=NOTICED, name="noticed")
+
+
 def test_every_format_so_far_has_a_store():
     formats = {json.loads((GOLDEN / name / "queue" / "queue.json").read_text())["format"] for name in STORES}
-    assert formats == set(range(1, FORMAT + 1))
+    assert formats == set(range(FORMAT, FORMAT_WITH_NOTICE + 1))
 
 
-def test_what_is_written_now_is_written_as_one_of_them(tmp_path):
+@pytest.mark.parametrize("notice", [[], ["leaving"]], ids=["plain", "leaving"])
+def test_what_is_written_now_is_written_as_one_of_them(tmp_path, notice):
     """Else there is a new form, which wants a golden store of its own."""
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    subprocess.run([sys.executable, str(GOLDEN / "make.py"), str(home)], check=True)
+    subprocess.run([sys.executable, str(GOLDEN / "make.py"), str(home), *notice], check=True)
     made = {path.name: path.read_bytes() for path in (home / "queue").iterdir()}
     assert made in [{path.name: path.read_bytes() for path in (GOLDEN / name / "queue").iterdir()} for name in STORES]
 
 
-def test_it_holds_what_it_held(golden):
+def test_it_holds_what_it_held(every):
+    golden = every
     assert golden.records() == golden.held["jobs"]
     store = golden.open()
+    assert getattr(store.notice(), "state", None) == golden.held.get("notice")
     counts = store.counts(now=START)
     assert {state: number for state, number in counts.states.items() if number} == golden.held["counts"]
     assert (counts.paused, counts.damaged) == (golden.held["paused"], 0)
     assert store.check() == []
     assert store.repair() == []
+
+
+def test_a_notice_is_heeded_and_can_be_taken_down(noticed):
+    store = noticed.open()
+    assert store.notice() == Notice(state="leaving", url="json:new")
+    with pytest.raises(StoreMoved):
+        store.add(new(make_job("more")), now=START)
+    store.post(None, now=START)
+    assert noticed.records() == noticed.held["jobs"]
+    noticed.open().add(new(make_job("more")), now=START)
+
+
+def test_a_notice_survives_the_loss_of_the_manifest(noticed):
+    (noticed.queue / "queue.json").unlink()
+    assert any("built again" in each for each in noticed.open().repair())
+    assert noticed.open().notice() == Notice(state="leaving", url="json:new")
+    assert noticed.records() == noticed.held["jobs"]
+
+
+def test_a_jobq_that_knows_no_notices_leaves_a_store_with_one_alone(noticed, monkeypatch):
+    monkeypatch.setattr(manifest, "FORMAT_WITH_NOTICE", FORMAT)  # all that one looks at is the number
+    before = {path.name: path.read_bytes() for path in noticed.queue.iterdir()}
+    for act in (noticed.records, lambda: noticed.open().add(new(make_job("x")), now=START), noticed.open().repair):
+        with pytest.raises(NewerFormat, match="format 2"):
+            act()
+    assert {name: (noticed.queue / name).read_bytes() for name in before} == before
 
 
 def test_it_is_worked_on_as_any_other(golden):
@@ -130,10 +166,10 @@ def test_what_a_newer_jobq_wrote_is_refused_as_such_and_left_as_it_is(golden, ne
     if newer == "change":
         golden.seal("journal-2.jsonl", b'"op":"pause"', b'"op":"fold"')
     else:
-        manifest = golden.queue / "queue.json"
-        text = manifest.read_text().replace('"format": 1', '"format": 99')
+        path = golden.queue / "queue.json"
+        text = path.read_text().replace('"format": 1', '"format": 99')
         body, _, _ = text.rpartition(",\n")
-        manifest.write_text(f'{body},\n  "crc": "{crc32(body.encode()):08x}"\n}}\n')
+        path.write_text(f'{body},\n  "crc": "{crc32(body.encode()):08x}"\n}}\n')
     before = {path.name: path.read_bytes() for path in golden.queue.iterdir()}
     for act in (
         golden.records,
