@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from jobq.clock import Wake
 from jobq.errors import Conflict, DuplicateJob, InvalidInput, NotSupported, StoreUnreadable
+from jobq.files import private_directory
 from jobq.job import FINISHED, State
 from jobq.notices import ARRIVING, LEAVING, LEFT, Notice
 from jobq.recovery import Recovery
@@ -221,7 +222,9 @@ class Move:
     def _alone(self) -> Iterator[None]:
         """One move from this home at a time."""
         self._app.create_home()
-        lock = os.open(self._app.home.path / "workers", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        directory = self._app.home.path / "workers"
+        private_directory(directory)
+        lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -46,7 +46,8 @@ def move_command(state: Globals, url: str | None, dry_run: bool, abort: bool) ->
         if notice is None:
             raise click.UsageError("no move is under way" if abort else "say where: --to URL")
         url = notice.url
-    app.create_home()
+    if not dry_run:
+        app.create_home()
     try:
         target = app.store_at(url)
     except StoreError as error:

@@ -5,7 +5,7 @@ executor that runs a script, makers of jobs, and ways to run an application's ha
 """
 
 from jobq.handlers import Failed, Snoozed
-from jobq.testing.builders import make_context, make_info, make_job, make_settings, new
+from jobq.testing.builders import aged, make_context, make_info, make_job, make_settings, new
 from jobq.testing.clock import START, FakeClock, FixedRandom
 from jobq.testing.executors import ScriptedExecutor, ScriptedRunning
 from jobq.testing.handling import RecordingContext, run_now
@@ -25,6 +25,7 @@ __all__ = [
     "ScriptedExecutor",
     "ScriptedRunning",
     "Snoozed",
+    "aged",
     "assert_enqueued",
     "make_context",
     "make_info",

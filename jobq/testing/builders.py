@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 import warnings
+from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from jobq import processes
-from jobq.job import Job, new_id
+from jobq.job import ENDED, Job, Run, State, new_id
 from jobq.members import WorkerInfo
 from jobq.options import KERNEL_OPTIONS
 from jobq.providers import Context
@@ -29,6 +31,39 @@ def make_job(job_id: str | None = None, **fields: Any) -> Job:
     if "handler" not in fields:
         fields.setdefault("command", "true")
     return Job(id=job_id or new_id(), **{"created_at": START, "updated_at": START, "run_at": START} | fields)
+
+
+def aged(job: Job, state: State) -> Job:
+    """`job` in this state after two runs, with everything that may be left of them."""
+    runs = tuple(
+        Run(
+            run=number,
+            worker="w" * 16,
+            host="h",
+            started=START + timedelta(seconds=number),
+            finished=START + timedelta(seconds=number),
+            outcome="failed",
+        )
+        for number in (1, 2)
+    )
+    ended = state in ENDED
+    return replace(
+        job,
+        state=state,
+        run=2,
+        rev=5,
+        attempts=2,
+        losses=1,
+        history=runs,
+        updated_at=START + timedelta(seconds=3),
+        started_at=START + timedelta(seconds=2),
+        finished_at=START + timedelta(seconds=3) if ended else None,
+        exit_code=1,
+        last_error="exit code 1\nthe last words",
+        result={"é": [1, None]},
+        meta={"x.y": 1},
+        extra={"from_a_newer_one": True},
+    )
 
 
 def new(*jobs: Job, generated: bool = False) -> list[NewJob]:

@@ -11,10 +11,10 @@ import pytest
 
 from jobq import lifecycle
 from jobq.errors import DuplicateJob, InvalidInput, StoreError, StoreMoved
-from jobq.job import ENDED, Change, Job, Run, State
+from jobq.job import ENDED, Change, State
 from jobq.notices import ARRIVING, LEAVING, LEFT, Notice
 from jobq.store import Ended, Query, Store, Wanted
-from jobq.testing.builders import make_info, make_job, new
+from jobq.testing.builders import aged, make_info, make_job, new
 from jobq.testing.clock import START
 from jobq.testing.forks import Fork
 from jobq.testing.store_fixtures import StoreFixtures, claim, finish, ids, later, need, success
@@ -23,6 +23,7 @@ from jobq.testing.store_members import WOKEN_WITHIN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from jobq.job import Job
     from jobq.members import Presence
 
 STATES = (LEAVING, LEFT, ARRIVING)
@@ -308,29 +309,3 @@ def notice(state: str, url: str = "json:new") -> Notice:
 def running(jobs: Iterable[Job]) -> set[str]:
     """The ids of those that are processing."""
     return {job.id for job in jobs if job.state is State.PROCESSING}
-
-
-def aged(job: Job, state: State) -> Job:
-    """`job` in this state after two runs, with everything that may be left of them."""
-    runs = tuple(
-        Run(run=number, worker="w" * 16, host="h", started=later(number), finished=later(number), outcome="failed")
-        for number in (1, 2)
-    )
-    ended = state in ENDED
-    return replace(
-        job,
-        state=state,
-        run=2,
-        rev=5,
-        attempts=2,
-        losses=1,
-        history=runs,
-        updated_at=later(3),
-        started_at=later(2),
-        finished_at=later(3) if ended else None,
-        exit_code=1,
-        last_error="exit code 1\nthe last words",
-        result={"é": [1, None]},
-        meta={"x.y": 1},
-        extra={"from_a_newer_one": True},
-    )

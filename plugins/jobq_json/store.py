@@ -73,7 +73,8 @@ class JsonStore(Store):
                 taken |= generation.view_locked().locate(present).keys()
             if taken:
                 raise DuplicateJob(dict.fromkeys(item.job.id for item in new if item.job.id in taken))
-            journal, added = generation.journal, [item.job for item in new]
+            journal = generation.journal
+            added = [item.job for item in new]
             journal.append(adding.record_of(added, journal.seq), next_seq=journal.seq + len(new))
         self.access.settle(generation, ring=True)
         return added

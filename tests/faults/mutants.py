@@ -632,7 +632,7 @@ MUTANTS = [
             "            journal = generation.journal\n"
         ),
         (
-            "            free = [item for item in new if item.job.id not in taken]\n"
+            "            free = [item.job for item in new if item.job.id not in taken]\n"
             "            journal = generation.journal\n"
             "            if taken and free:\n"
             "                journal.append(adding.record_of(free, journal.seq), next_seq=journal.seq + len(free))\n"
@@ -777,7 +777,7 @@ MUTANTS = [
     Mutant(
         "a generation that was published meanwhile",
         "plugins/jobq_json/compaction.py",
-        "                if latest.generation != view.manifest.generation:\n",
+        "        if latest.generation != view.manifest.generation:\n",
         "                if False:\n",
         JSON + "test_faults.py::test_a_generation_published_right_before_a_compaction_stands",
     ),

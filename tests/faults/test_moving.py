@@ -1,4 +1,4 @@
-"""A large queue that is moved back and forth while workers and enqueuers are about it, by movers that are killed (F40)."""
+"""A large queue that is moved back and forth while workers and enqueuers are about it, by movers that are killed."""
 
 import json
 import subprocess
@@ -69,7 +69,7 @@ def test_a_queue_is_moved_under_load_by_movers_that_are_killed(tmp_path, figure)
         runs = [run for job in jobs for run in job["history"]]
         assert {run["outcome"] for run in runs} <= {"completed", "failed", "released"}
     figure(
-        "F40 a queue moved under load",
+        "a queue moved under load",
         f"{KEPT} jobs that wait, 2 workers, 2 enqueuers: {MOVES} moves, {killed} movers killed before their end; "
         f"{len(jobs)} jobs were enqueued and done meanwhile; a move took {max(took):.1f} s at most",
     )

@@ -11,8 +11,7 @@ from jobq.errors import DuplicateJob, InvalidInput
 from jobq.importing import job_of, store_exported
 from jobq.job import State
 from jobq.store import Query
-from jobq.testing import START, FakeClock, MemoryStore, make_job
-from jobq.testing.store_moving import aged
+from jobq.testing import START, FakeClock, MemoryStore, aged, make_job
 
 
 def exported(job):

@@ -13,8 +13,7 @@ from jobq.moving import BATCH, Move
 from jobq.notices import ARRIVING, LEAVING, LEFT, Notice
 from jobq.spool import backwards, batches
 from jobq.store import Ended, Query, Wanted
-from jobq.testing import FakeClock, MemoryStorage, MemoryStore, ScriptedExecutor, make_info, make_job, new
-from jobq.testing.store_moving import aged
+from jobq.testing import FakeClock, MemoryStorage, MemoryStore, ScriptedExecutor, aged, make_info, make_job, new
 
 JOBS = 30
 
