@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 CORE_COMMANDS = frozenset(
     "enqueue add worker status list show why logs wait cancel retry delete prune pause resume dlq config plugins "  # noqa: SIM905 - read as words
-    "handlers doctor export init completion demo".split()
+    "handlers doctor export import move init completion demo".split()
 )
 """The command line's own commands: no plugin may add one of these names."""
 

@@ -105,6 +105,7 @@ def test_status_in_its_two_forms(jobq):
             "slow": {"counts": none | {"pending": 1}, "paused": True, "reason": "too slow"},
         },
         "damaged": 0,
+        "notice": None,
         "home": str(jobq.home),
     }
 
