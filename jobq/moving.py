@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from jobq.clock import Wake
-from jobq.errors import Conflict, DuplicateJob, InvalidInput, NotSupported, StoreUnreadable
+from jobq.errors import Conflict, DuplicateJob, InvalidInput, NotSupported, StoreError, StoreUnreadable
 from jobq.files import private_directory
 from jobq.job import FINISHED, State
 from jobq.notices import ARRIVING, LEAVING, LEFT, Notice
@@ -76,9 +76,16 @@ class Move:
 
         Raises:
             DuplicateJob: ids that other jobs have there.
+            Conflict: there are jobs there behind a notice of an earlier move from here. They may be copies of jobs that
+                have ended here since, and would run again.
             StoreError: one of the stores cannot be read.
         """
         there = self._target.notice()
+        if self._source.notice() is None and there == self._arriving and (number := self._count(self._target)):
+            raise Conflict(
+                f"{number} jobs are in {self._target.url} behind the notice of an earlier move from here; they may be "
+                "out of date. Delete them there, or keep them as that store's own with `jobq move --abort`"
+            )
         versions = {job.id: job.version for job in self._source.find(Query())}
         if there is None or there.state != LEFT:  # what is in one that was left is not there any more
             stored = self._target.get_many(versions)
@@ -86,8 +93,8 @@ class Move:
                 raise DuplicateJob(clashes, f"another version in {self._target.url}")
         return len(versions)
 
-    def run(self, progress: Callable[[int], None] = lambda done: None) -> int:
-        """Move it, or go on with a move that was interrupted; how many jobs the queue has.
+    def run(self, progress: Callable[[int], None] = lambda done: None) -> int | None:
+        """Move it, or go on with a move that was interrupted; how many jobs were moved, None where all were before.
 
         Args:
             progress: called with the number of jobs copied so far.
@@ -101,7 +108,7 @@ class Move:
             if self._left:
                 if self._target.notice() == self._arriving:
                     self._post(self._target, None)
-                return self._count(self._target)
+                return None
             if self._source.notice() is None:
                 self.check()
             if self._target.notice() != self._arriving:
@@ -115,8 +122,14 @@ class Move:
             self._post(self._target, None)
             return len(moved)
 
-    def abort(self) -> None:
+    def abort(self, *, force: bool = False) -> StoreError | None:
         """Take a move back that is not complete: the queue is in the source again, and its copies are no more.
+
+        Args:
+            force: also where the target cannot be used; its notice stays, and keeps the copies from being run.
+
+        Returns:
+            Why copies are left; None where there are none.
 
         Raises:
             Conflict: it is complete, or a move from this home is under way.
@@ -126,10 +139,17 @@ class Move:
             self._refuse_other_move()
             if self._left:
                 raise Conflict(f"the queue has moved to {self._target.url} already; move it back from there")
-            if self._target.notice() == self._arriving:
-                self._take_back()
-                self._post(self._target, None)
+            left = None
+            try:
+                if self._target.notice() == self._arriving:
+                    self._take_back()
+                    self._post(self._target, None)
+            except StoreError as error:
+                if not force:
+                    raise
+                left = error
             self._post(self._source, None)
+            return left
 
     @property
     def _arriving(self) -> Notice:
@@ -234,6 +254,19 @@ class Move:
             yield
         finally:
             os.close(lock)
+
+
+def abandon(app: App) -> None:
+    """Take a move back that is not complete and whose target cannot even be opened; its notice stays there.
+
+    Raises:
+        Conflict: no move is under way, or it is complete.
+        StoreError: the source cannot be used.
+    """
+    notice = app.store.notice()
+    if notice is None or notice.state != LEAVING:
+        raise Conflict("no move from here is under way that could be taken back")
+    app.store.post(None, now=app.clock.now())
 
 
 def _marks(jobs: Iterable[Job]) -> dict[str, int]:

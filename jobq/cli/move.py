@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 @click.option("--to", "url", metavar="URL", help="The store that the queue is moved to, as --store takes it.")
 @click.option("--dry-run", is_flag=True, help="Look whether it can be done, and change nothing.")
 @click.option("--abort", is_flag=True, help="Take a move back that is not complete.")
-def move_command(state: Globals, url: str | None, dry_run: bool, abort: bool) -> None:
+@click.option("--force", is_flag=True, help="With --abort: leave what was copied where it cannot be reached.")
+def move_command(state: Globals, url: str | None, dry_run: bool, abort: bool, force: bool) -> None:
     """Move every job and pause to another store, with the ids, states, attempts and histories, in order.
 
     \b
@@ -33,12 +34,15 @@ def move_command(state: Globals, url: str | None, dry_run: bool, abort: bool) ->
     behind a notice that says where the queue is. The new store becomes the default of this home unless --store or
     JOBQ_STORE chose the old one. What jobs have printed stays where it is, in the home.
 
-    A move that was interrupted is run again, and goes on.
+    A move that was interrupted is run again, and goes on. --abort without --to takes back the one that stands; where
+    the other store is gone for good, with --force.
     """
-    from jobq.moving import Move
+    from jobq.moving import Move, abandon
 
     if dry_run and abort:
         raise click.UsageError("--dry-run and --abort exclude one another")
+    if force and not abort:
+        raise click.UsageError("--force is for --abort")
     state.name_home()
     app = state.app
     if url is None:
@@ -51,16 +55,15 @@ def move_command(state: Globals, url: str | None, dry_run: bool, abort: bool) ->
     try:
         target = app.store_at(url)
     except StoreError as error:
-        if not abort:
+        if not force:
             raise
-        app.store.post(None, now=app.clock.now())
-        state.note(f"the move is taken back; what was copied to {masked('store', url)} stays there: {error}")
+        abandon(app)
+        _tell_taken_back(state, masked("store", url), error)
         return
     with closing(target):
         move = Move(app, target, note=state.note)
         if abort:
-            move.abort()
-            state.note("the move is taken back; the queue is where it was")
+            _tell_taken_back(state, target.url, move.abort(force=force))
         elif move.is_done():
             state.note(f"the queue is in {target.url} already")
         elif dry_run:
@@ -71,6 +74,12 @@ def move_command(state: Globals, url: str | None, dry_run: bool, abort: bool) ->
             _run(state, move, target.url)
     if not abort:
         _tell_default(state, url)
+
+
+def _tell_taken_back(state: Globals, url: str, kept: StoreError | None) -> None:
+    state.note("the move is taken back; the queue is where it was")
+    if kept is not None:
+        state.warn(f"what was copied to {url} stays there, and must not be run: {kept}")
 
 
 def _run(state: Globals, move: Move, url: str) -> None:
@@ -84,7 +93,7 @@ def _run(state: Globals, move: Move, url: str) -> None:
         if state.app.store.notice() is not None:
             state.note("the move is not complete: the same command goes on with it, `jobq move --abort` takes it back")
         raise
-    state.note(f"{_jobs(number)} moved to {url}")
+    state.note(f"the queue is in {url} now" if number is None else f"{_jobs(number)} moved to {url}")
 
 
 def _tell_default(state: Globals, url: str) -> None:

@@ -80,6 +80,7 @@ def test_it_moves_back(filled):
         (["move"], 1, "say where: --to URL"),
         (["move", "--abort"], 1, "no move is under way"),
         (["move", "--to", "x:", "--dry-run", "--abort"], 1, "exclude one another"),
+        (["move", "--to", "x:", "--force"], 1, "--force is for --abort"),
         (["move", "--to", ""], 1, ""),
         (["move", "--to", ":"], 1, "store"),
         (["move", "--to", "nosuch:"], 6, "nosuch"),
