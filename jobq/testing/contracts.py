@@ -27,6 +27,7 @@ pytest.register_assert_rewrite(
     "jobq.testing.store_histories",
     "jobq.testing.store_jobs",
     "jobq.testing.store_machine",
+    "jobq.testing.store_machine_moving",
     "jobq.testing.store_members",
     "jobq.testing.store_moving",
     "jobq.testing.store_queries",

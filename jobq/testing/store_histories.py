@@ -32,6 +32,7 @@ class StoreHistories(StoreFixtures):
         from hypothesis.stateful import run_state_machine_as_test
 
         from jobq.testing.store_machine import StoreMachine
+        from jobq.testing.store_machine_moving import MovingMachine
 
         settings = hypothesis.settings(
             max_examples=self.histories,
@@ -43,8 +44,11 @@ class StoreHistories(StoreFixtures):
             suppress_health_check=list(hypothesis.HealthCheck),
         )
         die = self.die
+        store = open_store()
+        kind: type[StoreMachine] = MovingMachine if "moves" in store.capabilities else StoreMachine
+        store.close()
 
-        class Machine(StoreMachine):
+        class Machine(kind):  # type: ignore[misc, valid-type]
             def __init__(self) -> None:
                 super().__init__(open_store, die)
 

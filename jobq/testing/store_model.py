@@ -25,6 +25,7 @@ class StoreModel:
         paused: the paused queues and why.
         members: the workers that live, by id.
         gone: those that died and were not forgotten, by id.
+        closed: whether a notice keeps jobs from being handed out.
     """
 
     def __init__(self) -> None:
@@ -32,6 +33,7 @@ class StoreModel:
         self.paused: dict[str, str] = {}
         self.members: dict[str, WorkerInfo] = {}
         self.gone: dict[str, WorkerInfo] = {}
+        self.closed = False
 
     def add(self, jobs: Sequence[Job]) -> list[Job]:
         """As `Store.add`.
@@ -45,6 +47,19 @@ class StoreModel:
             raise DuplicateJob(taken)
         self.jobs |= {job.id: job for job in jobs}
         return list(jobs)
+
+    def restore(self, jobs: Sequence[Job]) -> list[str]:
+        """As `Store.restore`.
+
+        Raises:
+            DuplicateJob: as there.
+        """
+        taken = [job.id for job in jobs if job.id in self.jobs and self.jobs[job.id].version != job.version]
+        if taken:
+            raise DuplicateJob(taken)
+        fresh = {job.id: job for job in jobs if job.id not in self.jobs}
+        self.jobs |= fresh
+        return list(fresh)
 
     def claim(
         self, worker: WorkerInfo, *, wanted: Wanted, limit: int, now: datetime, ended: Sequence[Ended] = ()
@@ -61,7 +76,7 @@ class StoreModel:
                 cancelled.append(claim)
             self.jobs[stored.id] = stored.changed(settled, now=now)
         claims = []
-        due = [job for job in self.claimable(wanted) if job.run_at <= now]
+        due = [job for job in self.claimable(wanted) if job.run_at <= now and not self.closed]
         for job in self._chosen(due, limit, wanted.leading):
             claimed = self.jobs[job.id] = job.changed(lifecycle.claimed(job, worker.id, now=now), now=now)
             claims.append(Claim(claimed, worker.id, worker.host))
