@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from jobq.job import Job
     from jobq.members import Presence
 
+NEEDS_MOVES = pytest.mark.usefixtures("moves")
 STATES = (LEAVING, LEFT, ARRIVING)
 REFUSED = {
     LEAVING: {"add", "change", "restore", "pause", "delete", "prune"},
@@ -38,11 +39,9 @@ class StoreMoving(StoreFixtures):
     """What a store that declares `moves` takes over, and how it heeds the notice at its door."""
 
     @pytest.fixture
-    def store(self, handle: Callable[[], Store]) -> Store:
-        """One handle, of a store whose jobs can be moved."""
-        store = handle()
+    def moves(self, store: Store) -> None:
+        """Skips the test where the store does not say that its jobs can be moved."""
         need(store, "moves")
-        return store
 
     def test_a_store_that_cannot_be_moved_says_so(self, handle: Callable[[], Store]) -> None:
         store = handle()
@@ -54,6 +53,7 @@ class StoreMoving(StoreFixtures):
         with pytest.raises(StoreError, match="cannot be moved"):
             store.post(notice(LEAVING), now=START)
 
+    @NEEDS_MOVES
     def test_jobs_are_taken_over_as_they_are(self, store: Store, other: Store) -> None:
         jobs = [aged(make_job(state.value, state=state), state) for state in State if state is not State.PROCESSING]
         assert store.restore(jobs, now=later(99)) == [job.id for job in jobs]
@@ -65,6 +65,7 @@ class StoreMoving(StoreFixtures):
         assert counts == {state: int(state is not State.PROCESSING) for state in State}
         assert store.check() == []
 
+    @NEEDS_MOVES
     def test_what_was_taken_over_goes_on_where_it_stood(self, store: Store, other: Store, worker: Presence) -> None:
         failed = aged(make_job("failed"), State.FAILED)
         dead = aged(make_job("dead"), State.DEAD)
@@ -81,6 +82,7 @@ class StoreMoving(StoreFixtures):
         assert again.job.id == "dead"
         assert store.delete([store.get("failed")]) == ["failed"]
 
+    @NEEDS_MOVES
     def test_the_order_in_which_they_are_given_is_theirs(self, store: Store, other: Store, worker: Presence) -> None:
         store.add(new(make_job("there")), now=START)
         waiting = [make_job(name) for name in ("b", "a", "c")] + [make_job("first", priority=1)]
@@ -90,6 +92,7 @@ class StoreMoving(StoreFixtures):
         store.add(new(make_job("later")), now=START)
         assert ids(claim(other, worker)) == ["first", "there", "b", "a", "c", "later"]
 
+    @NEEDS_MOVES
     def test_a_restore_may_be_repeated(self, store: Store, other: Store, worker: Presence) -> None:
         jobs = [make_job("a"), aged(make_job("b"), State.COMPLETED), make_job("c")]
         assert store.restore(jobs[:2], now=START) == ["a", "b"]
@@ -100,6 +103,7 @@ class StoreMoving(StoreFixtures):
         assert store.counts(now=START).states[State.PENDING] == 2
         assert ids(claim(store, worker)) == ["a", "c"]
 
+    @NEEDS_MOVES
     @pytest.mark.parametrize("state", [State.PENDING, State.COMPLETED], ids=str)
     def test_none_is_stored_where_one_is_there_with_another_version(self, store: Store, state: State) -> None:
         store.restore([make_job("same"), aged(make_job("one"), state), make_job("two")], now=START)
@@ -112,17 +116,20 @@ class StoreMoving(StoreFixtures):
         assert caught.value.ids == ("twice",)
         assert {job.id for job in store.find(Query())} == {"same", "one", "two"}
 
+    @NEEDS_MOVES
     def test_a_job_that_is_processing_is_not_taken_over(self, store: Store) -> None:
         running = make_job("one", state=State.PROCESSING, run=1, worker="w")
         with pytest.raises(InvalidInput, match="one"):
             store.restore([make_job("two"), running], now=START)
         assert list(store.find(Query())) == []
 
+    @NEEDS_MOVES
     def test_many_are_taken_over_at_once(self, store: Store, other: Store) -> None:
         jobs = [make_job(f"j{number:05}") for number in range(5000)]
         assert store.restore(jobs, now=START) == [job.id for job in jobs]
         assert ids(other.find(Query())) == [job.id for job in jobs]
 
+    @NEEDS_MOVES
     @pytest.mark.parametrize("state", STATES)
     def test_a_notice_is_seen_by_all_until_it_is_taken_down(
         self, handle: Callable[[], Store], store: Store, other: Store, state: str
@@ -138,6 +145,7 @@ class StoreMoving(StoreFixtures):
         assert store.notice() is None
         store.add(new(make_job("two")), now=START)
 
+    @NEEDS_MOVES
     @pytest.mark.parametrize("state", STATES)
     def test_a_notice_stands_at_the_door_of_a_store_that_was_never_used(
         self, handle: Callable[[], Store], store: Store, state: str
@@ -148,6 +156,7 @@ class StoreMoving(StoreFixtures):
         assert handle().notice() == notice(state)
         assert handle().check() == []
 
+    @NEEDS_MOVES
     @pytest.mark.parametrize("state", STATES)
     def test_what_a_notice_forbids_is_refused(self, store: Store, other: Store, worker: Presence, state: str) -> None:
         done = aged(make_job("done"), State.COMPLETED)
@@ -195,6 +204,7 @@ class StoreMoving(StoreFixtures):
             assert ids(other.held(worker)) == ["running"]
         assert other.check() == []
 
+    @NEEDS_MOVES
     @pytest.mark.parametrize("state", STATES)
     def test_members_are_seen_behind_a_notice(self, store: Store, other: Store, state: str) -> None:
         store.post(notice(state), now=START)
@@ -208,6 +218,7 @@ class StoreMoving(StoreFixtures):
         store.forget(gone)
         assert other.lost(now=START) == []
 
+    @NEEDS_MOVES
     @pytest.mark.parametrize("state", [LEAVING, ARRIVING])
     def test_a_lost_run_is_settled_behind_a_notice(self, store: Store, other: Store, state: str) -> None:
         doomed = other.join(make_info())
@@ -220,6 +231,7 @@ class StoreMoving(StoreFixtures):
         store.forget(info)
         assert other.get("one").state is State.PENDING
 
+    @NEEDS_MOVES
     def test_jobs_are_kept_behind_a_notice_that_is_taken_down(
         self, store: Store, other: Store, worker: Presence
     ) -> None:
@@ -231,6 +243,7 @@ class StoreMoving(StoreFixtures):
             assert other.counts(now=START).paused == {"mail": "so"}
         assert ids(claim(store, worker)) == ["one"]
 
+    @NEEDS_MOVES
     @pytest.mark.parametrize("after", [ARRIVING, None])
     def test_what_replaces_left_empties_the_store(self, store: Store, other: Store, after: str | None) -> None:
         store.restore([make_job("one"), aged(make_job("two"), State.COMPLETED)], now=START)
@@ -246,6 +259,7 @@ class StoreMoving(StoreFixtures):
         assert store.get("one") == anew
         assert store.check() == []
 
+    @NEEDS_MOVES
     def test_a_watch_wakes_for_a_notice(self, store: Store, other: Store, worker: Presence) -> None:
         bell = threading.Event()
         if not store.watch(bell.set):
@@ -256,13 +270,14 @@ class StoreMoving(StoreFixtures):
             other.post(each, now=START)
             assert bell.wait(WOKEN_WITHIN), "not woken"
 
+    @NEEDS_MOVES
     @pytest.mark.parametrize("state", STATES)
     def test_nothing_slips_in_after_a_notice(
         self, open_store: Callable[[], Store], handle: Callable[[], Store], state: str
     ) -> None:
         """Processes that add, and add and claim; what is there when the notice is up stays so."""
         first = handle()
-        need(first, "moves", "processes")
+        need(first, "processes")
         first.add(new(make_job("first")), now=START)
 
         def work(say: Callable[[Any], None], *, claims: bool) -> None:

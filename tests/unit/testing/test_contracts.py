@@ -5,6 +5,9 @@ import textwrap
 
 import pytest
 
+from jobq.testing.contracts import StoreContract
+from jobq.testing.store_fixtures import StoreFixtures
+
 pytest_plugins = ["pytester"]
 
 NUMBERS = itertools.count()
@@ -191,3 +194,11 @@ def test_without_hypothesis_only_the_histories_are_skipped(pytester):
     result = pytester.runpytest_subprocess(*options)
     result.assert_outcomes(passed=1, skipped=1)
     result.stdout.fnmatch_lines(["SKIPPED*hypothesis, which makes up the histories, is missing"])
+
+
+def test_no_part_of_the_store_contract_has_its_own_of_a_fixture_that_all_share():
+    """It would count in every part: one that skips had nearly all of them skipped for a store without `moves`."""
+    shared = [name for name, value in vars(StoreFixtures).items() if "fixture" in type(value).__name__.lower()]
+    assert {"store", "other", "worker"} <= set(shared)
+    parts = [part for part in StoreContract.__mro__ if part not in (StoreFixtures, StoreContract)]
+    assert [(part.__name__, name) for part in parts for name in shared if name in vars(part)] == []
