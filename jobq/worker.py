@@ -12,14 +12,14 @@ from dataclasses import replace
 from random import SystemRandom
 from typing import TYPE_CHECKING, TypeVar
 
-from jobq import __version__, lifecycle, processes
+from jobq import __version__, processes
 from jobq.attempts import Attempts
 from jobq.claiming import ClaimRequest, Turns
 from jobq.clock import Wake
 from jobq.door import Door
 from jobq.draining import DRAIN, NOW, Draining
 from jobq.errors import InvalidInput, StoreMoved, StoreUnreadable
-from jobq.executor import Kind, Outcome
+from jobq.executor import Kind
 from jobq.horizon import Horizon
 from jobq.job import State, new_id
 from jobq.members import WorkerInfo
@@ -27,9 +27,10 @@ from jobq.recovery import Recovery
 from jobq.reporting import Reporting
 from jobq.retention import Retention
 from jobq.spec import checked_queue
-from jobq.store import Claim, Claimed, Ended, runs_alone
+from jobq.store import Claim, runs_alone
 from jobq.summary import Summary
 from jobq.trouble import StoreTrouble
+from jobq.unrecorded import Unrecorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,7 +82,7 @@ class Worker:
         self._app, self._clock, self._settings = app, app.clock, app.settings
         self._until = until
         self._queues = tuple(dict.fromkeys(map(checked_queue, queues))) if queues else None
-        self._delay, self._finished, self._note = app.delay(random or SystemRandom()), finished, note or app.warn
+        self._note = note or app.warn
         self._handlers = frozenset(app.handlers)
         worker_id = new_id()
         me = processes.process(os.getpid()) if processes.visible() else None
@@ -99,7 +100,8 @@ class Worker:
             count=count,
         )
         self._reporting = Reporting(info, self._clock, self._note)
-        self.summary = Summary()
+        self._unrecorded = Unrecorded(app, app.delay(random or SystemRandom()), finished)
+        self.summary = self._unrecorded.summary
         self._wake = Wake()
         self._attempts = Attempts(
             app.executor,
@@ -110,7 +112,6 @@ class Worker:
             ring=self._wake.ring,
             note=self._note,
         )
-        self._unrecorded: list[Ended] = []
         self._trouble = StoreTrouble(self._clock, self._note)
         self._door = Door(self._note)
         self._draining = Draining(self._clock, self._settings, self._note)
@@ -197,7 +198,7 @@ class Worker:
         """Record what ended, claim what fits, start it; True if there was nothing to do."""
         self._collect()
         if self._door.left is not None:
-            self._discard()
+            self._unrecorded.discard()
         last_word = self._draining.level >= NOW and self._unrecorded  # not given away without one more try
         if self._trouble.resting and not last_word:
             return True
@@ -207,13 +208,12 @@ class Worker:
             return True
         now = self._clock.now()
         try:
-            claimed = self._app.store.claim(presence, wanted=wanted, limit=limit, now=now, ended=self._unrecorded)
+            claimed = self._app.store.claim(presence, wanted=wanted, limit=limit, now=now, ended=self._unrecorded.ends)
         except Exception as error:
             self._refused(error)
             return True
         recovered = self._trouble.over()
-        recorded, self._unrecorded = self._unrecorded, []
-        self._tell(recorded, claimed, now)
+        recorded = self._unrecorded.recorded(claimed, now)
         for index, claim in enumerate(claimed.claims[:limit]):
             if index < free:
                 self._app.tell("started", claim.job, time=now)
@@ -221,7 +221,7 @@ class Worker:
         if len(claimed.claims) > free:
             self._attempts.flush()
         for claim in claimed.claims[limit:]:
-            self._hand_back(claim, "the store gave more than was asked for")
+            self._unrecorded.hand_back(claim, "the store gave more than was asked for")
         if request.overtakes:
             self._attempts.take_back()
         alone = any(runs_alone(claim.job) for claim in claimed.claims)
@@ -250,16 +250,6 @@ class Worker:
             return False
         return not (self._attempts and self._turns.stands_back)
 
-    def _hand_back(self, claim: Claim, why: str) -> None:
-        """Note a claim that is not to be run here, to be released with the next transaction."""
-        outcome = Outcome(kind=Kind.RELEASED, reason=why)
-        self._unrecorded.append(Ended(claim, lifecycle.released(claim, outcome, now=self._clock.now())))
-
-    def _discard(self) -> None:
-        """Let go of ends that nobody takes: the queue left without these runs, so they were others' by then."""
-        unrecorded, self._unrecorded = self._unrecorded, []
-        self._tell(unrecorded, Claimed([], [ended.claim for ended in unrecorded]), self._clock.now())
-
     def _ask(self, ask: Callable[[], T], otherwise: T) -> T:
         """Ask the store; where it refuses, or its plugin fails, that is noted and `otherwise` the answer."""
         try:
@@ -276,45 +266,16 @@ class Worker:
         self._reporting.changed(at_once=True)
 
     def _collect(self) -> None:
-        """What ended since the last time, as changes to record."""
+        """Take note of what began and ended since the last time."""
         if self._attempts.progressed:
             self._reporting.changed()
         for claim, outcome, begun in self._attempts.news():
             if outcome is None:
                 self._app.tell("started", claim.job)
                 continue
-            if not begun and outcome.kind is Kind.RELEASED:
-                self._unrecorded.append(Ended(claim, lifecycle.taken_back(claim, now=self._clock.now())))
-                continue
             if outcome.kind not in (Kind.SUCCESS, Kind.RELEASED):
                 self._refresh_settings()  # the backoff's are live
-            change = lifecycle.after(claim, outcome, now=self._clock.now(), delay=self._delay)
-            self._unrecorded.append(Ended(claim, change))
-
-    def _tell(self, recorded: Sequence[Ended], claimed: Claimed, now: datetime) -> None:
-        """Count and announce what was recorded."""
-        refused = {(claim.job.id, claim.run) for claim in claimed.refused}
-        cancelled = {(claim.job.id, claim.run) for claim in claimed.cancelled}
-        heard = bool(self._app.notifications) or self._finished is not None
-        for ended in recorded:
-            claim, change = ended.claim, ended.change
-            key = claim.job.id, claim.run
-            if key in refused:
-                self.summary.discarded += 1
-                self._app.tell("discarded", claim.job, time=now)
-                continue
-            if key in cancelled:
-                change = lifecycle.settled(claim.job.changed(lifecycle.ask(now), now=now), change)
-            elif change.run is None:  # it had not begun: nothing has happened
-                continue
-            state = change.fields["state"]
-            kind = "released" if state is State.PENDING else state.value
-            self.summary.count("snoozed" if kind == "released" and change.fields["run_at"] > now else kind)
-            if heard:
-                job = claim.job.changed(change, now=now)
-                self._app.tell(kind, job, time=now)
-                if self._finished is not None:
-                    self._finished(job)
+            self._unrecorded.add(claim, outcome, begun=begun)
 
     def _look_around(self, presence: Presence, recovery: Recovery) -> bool:
         """What need not be done at every step; True if it may have given something to claim."""
@@ -328,10 +289,10 @@ class Worker:
         if self._door.look(store):
             self._attempts.take_back()
             self._reporting.changed(at_once=True)
-        known = {(ended.claim.job.id, ended.claim.run) for ended in self._unrecorded}
+        known = self._unrecorded.runs
         for job in self._attempts.heed(store.held(presence)):
             if (job.id, job.run) not in known:  # claimed by a call that took effect and failed all the same
-                self._hand_back(Claim(job, self.info.id, self.info.host), "its claim was not acknowledged")
+                self._unrecorded.hand_back(Claim(job, self.info.id, self.info.host), "its claim was not acknowledged")
         found = False
         if not self._draining.level:
             closed = self._door.notice is not None
