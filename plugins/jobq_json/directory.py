@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from jobq import files
+from jobq.bell import CONTENT, Bell
 from jobq.errors import StoreUnavailable, StoreUnreadable
 from jobq.light import contextmanager, suppress
 from jobq.times import format_time
@@ -51,7 +52,8 @@ class Directory:
         self._allow_network = allow_network
         self._manifest: Manifest | None = None
         self._version: tuple[int, int, int] | None = None
-        self._bell_fd = self._manifest_fd = -1
+        self._bell = Bell(f"{path}/{BELL}")
+        self._manifest_fd = -1
         self._checked = self._marked = False
 
     def current(self) -> Manifest | None:
@@ -140,12 +142,7 @@ class Directory:
 
     def ring(self) -> None:
         """Wake the workers that wait for something to do."""
-        try:
-            if self._bell_fd < 0:
-                self._bell_fd = files.open_private(f"{self.path}/{BELL}", os.O_WRONLY | os.O_CREAT)
-            os.pwrite(self._bell_fd, b"\n", 0)
-        except (OSError, StoreUnavailable):  # full or read-only: who waits looks again after its poll interval
-            return
+        self._bell.ring()
 
     def put_in_force(self, prepared: str) -> None:
         """Replace the manifest by one that `prepare` wrote. Everything it names is on the disk already.
@@ -212,10 +209,10 @@ class Directory:
     def close(self) -> None:
         """Free the descriptors."""
         self._lock.close()
-        for descriptor in (self._bell_fd, self._manifest_fd):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._bell_fd = self._manifest_fd = -1
+        self._bell.close()
+        if self._manifest_fd >= 0:
+            os.close(self._manifest_fd)
+            self._manifest_fd = -1
         self._version = None
 
     def names(self) -> list[str]:
@@ -312,7 +309,7 @@ class Directory:
             StoreUnavailable: the system refused.
         """
         first = manifest.first(self.time())
-        self.write(BELL, [b"\n"])
+        self.write(BELL, [CONTENT])
         self.write(first.jobs_file, [manifest.run_header(1)])
         self.write(first.journal_file, [manifest.journal_header(1, 1)])
         self.put_in_force(self.prepare(first))

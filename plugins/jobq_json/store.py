@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from jobq.providers import Context
     from jobq.settings import Settings
     from jobq.store import Claim, Ended, NewJob, Query, Wanted
+    from jobq.watching import Watch
     from jobq_json.kept import Kept
     from jobq_json.view import Place, View
-    from jobq_json.watch import Watch
 
 
 class JsonStore(Store):
@@ -260,12 +260,13 @@ class JsonStore(Store):
         forget(self._members, worker.id)
 
     def watch(self, wake: Callable[[], None]) -> bool:
-        from jobq_json.watch import Watch
+        from jobq.watching import Watch
+        from jobq_json.directory import BELL
 
         self.access.create()  # the bell is there from here on
         if self._watch is not None:
             self._watch.close()
-        self._watch = Watch(self._path, self._members, wake)
+        self._watch = Watch(f"{self._path}/{BELL}", self._members, wake)
         return True
 
     def check(self) -> list[str]:

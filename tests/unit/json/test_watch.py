@@ -7,11 +7,10 @@ import time
 
 import pytest
 
-from jobq import lifecycle
+from jobq import lifecycle, watching
 from jobq.job import Change
 from jobq.store import Wanted
 from jobq.testing import START, make_info
-from jobq_json import watch
 
 SOON = 10
 """Seconds within which a wake must come; it comes within one millisecond, but machines are busy."""
@@ -21,7 +20,7 @@ SOON = 10
 def woken(kit, monkeypatch, request):
     """A store that is watched, and the event that its wakes set."""
     if request.param == "looking":
-        monkeypatch.setattr(watch, "_inotify", _none)
+        monkeypatch.setattr(watching, "_inotify", _none)
     event = threading.Event()
     store = kit.open()
     assert store.watch(event.set)
@@ -86,7 +85,7 @@ def test_a_killed_worker_wakes_the_others_who_find_what_it_held(kit, woken):
 @pytest.mark.parametrize("means", ["inotify", "looking"])
 def test_a_worker_that_leaves_wakes(kit, monkeypatch, means):
     if means == "looking":
-        monkeypatch.setattr(watch, "_inotify", _none)
+        monkeypatch.setattr(watching, "_inotify", _none)
     presence = kit.open().join(make_info())
     event = threading.Event()
     kit.open().watch(event.set)
@@ -143,10 +142,10 @@ def test_a_worker_without_files_is_lost_with_what_it_held(kit):
 
 
 def test_a_worker_that_came_and_died_between_two_looks_is_seen(kit, monkeypatch):
-    monkeypatch.setattr(watch, "_inotify", _none)
+    monkeypatch.setattr(watching, "_inotify", _none)
     store = kit.open()
     kit.add(store, "one")
-    looking = watch.Watch(kit.queue, kit.queue.parent / "workers", lambda: None)
+    looking = watching.Watch(kit.queue / "bell", kit.queue.parent / "workers", lambda: None)
     try:
         before = looking._state()
         presence = store.join(make_info("short-lived"))

@@ -1,4 +1,4 @@
-"""Being woken: when the bell is rung, and when a worker of this machine leaves or dies.
+"""Being woken: when a store's bell is rung, and when a worker of this machine leaves or dies.
 
 Linux: inotify, in a thread of its own without idle cost. A worker holds its lock file open for writing, so the end of
 its process, however it comes, shows as the file being closed. Elsewhere, or where the system has no watches left, the
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from jobq.errors import StoreError
 from jobq.files import private_directory
 from jobq.presence import is_alive, members
-from jobq_json.directory import BELL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,13 +33,16 @@ class Watch:
     """Calls `wake`, from a thread of its own, until it is closed.
 
     Args:
-        queue: the store's directory; its bell exists.
-        workers: the directory of the workers' files.
+        bell: the file that `jobq.bell` rings; it exists.
+        workers: the directory of the workers' files; made where there is none.
         wake: never blocks.
+
+    Raises:
+        StoreError: the directory cannot be made.
     """
 
-    def __init__(self, queue: str, workers: str, wake: Callable[[], None]) -> None:
-        self._bell, self._workers, self._wake = f"{queue}/{BELL}", workers, wake
+    def __init__(self, bell: str, workers: str, wake: Callable[[], None]) -> None:
+        self._bell, self._workers, self._wake = bell, workers, wake
         private_directory(workers)
         self._stop_read, self._stop_write = os.pipe()
         try:
