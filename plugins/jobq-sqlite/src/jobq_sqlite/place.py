@@ -1,0 +1,146 @@
+"""Where the database is: its files by their names, and whether they may be used.
+
+    PATH        the database
+    PATH-wal    what was committed since the last checkpoint; SQLite's
+    PATH-shm    how processes agree on what is in PATH-wal; SQLite's
+    PATH.lock   on which writers wait for their turn
+    PATH.bell   written to when a job may have become claimable
+    PATH.made   beside a database right in the home: that there was one, should it be gone
+
+A file of the database is never opened here once SQLite may have it open: to close it would give up the locks that
+this process holds on it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from jobq import files
+from jobq.errors import NotSupported, StoreUnreadable, UnsafeHome
+from jobq.filesystem import NETWORK, kind
+
+DEFAULT = "queue.sqlite3"
+
+MARK_TEXT = b"""\
+jobq keeps jobs in the database beside this file. Should that be gone while this file is here, jobq says so instead of
+beginning with an empty queue.
+"""
+
+
+class Place:
+    """The place of one database.
+
+    Args:
+        home: the home directory, as a path.
+        url: the database's path, relative to the home; empty: `DEFAULT`.
+        allow_network: whether a network file system is accepted.
+
+    Attributes:
+        path: the database's absolute path.
+        directory: what it is in.
+        home: the home's absolute path.
+        inside: whether it is in the home, at whatever depth.
+    """
+
+    def __init__(self, home: Path, url: str, *, allow_network: bool) -> None:
+        self.home = os.path.abspath(home)
+        self.path = os.path.join(self.home, url or DEFAULT)
+        if os.pardir not in self.path.split(os.sep):  # what goes up behind a symbolic link is the system's to follow
+            self.path = os.path.normpath(self.path)
+        self.directory = os.path.dirname(self.path)
+        self.inside = f"{os.path.realpath(self.directory)}/".startswith(f"{os.path.realpath(self.home)}/")
+        self._mark = f"{self.path}.made" if self.directory == self.home else None
+        self._allow_network = allow_network
+        self._checked = self._marked = False
+
+    @property
+    def lock(self) -> str:
+        """The file on which writers wait for their turn."""
+        return f"{self.path}.lock"
+
+    @property
+    def bell(self) -> str:
+        """The file that is written to when a job may have become claimable."""
+        return f"{self.path}.bell"
+
+    def identity(self) -> tuple[int, int] | None:
+        """Which file the database is; None where there never was one.
+
+        Raises:
+            StoreUnreadable: it is gone.
+            UnsafeHome: what stands there is no file of ours.
+            NotSupported: it lies on a network file system.
+            StoreUnavailable: it cannot be looked at.
+        """
+        try:
+            facts = os.lstat(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            if self.is_lost():
+                raise StoreUnreadable(
+                    f"the database {self.path} is gone: it was there, and nothing of it is left; put back a backup, "
+                    "or `jobq doctor --repair` begins an empty one"
+                ) from None
+            return None
+        except OSError as error:
+            raise files.unavailable(error, self.path) from None
+        if not self._checked:
+            self._check()
+        _check_ours(self.path, facts)
+        return facts.st_dev, facts.st_ino
+
+    def is_lost(self) -> bool:
+        """Whether there was a database, and there is none."""
+        traces = [f"{self.path}-wal", *([] if self._mark is None else [self._mark])]
+        return not os.path.lexists(self.path) and any(map(os.path.lexists, traces))
+
+    def prepare(self) -> None:
+        """Make the directory where there is none, and see that it may be used.
+
+        Raises:
+            UnsafeHome: it is not ours alone.
+            NotSupported: it lies on a network file system.
+            StoreUnavailable: it cannot be made.
+        """
+        if not self._checked:
+            files.private_directory(self.directory)
+            self._check()
+
+    def leave_mark(self) -> None:
+        """Make the mark, once there is a database: the other way round, a making that is interrupted would be a loss.
+
+        Raises:
+            StoreUnavailable: it cannot be made.
+        """
+        if self._marked or self._mark is None:
+            return
+        if not os.path.lexists(self._mark):
+            files.replace(self._mark, MARK_TEXT, durable=True)
+        self._marked = True
+
+    def _check(self) -> None:
+        facts = files.check_directory(self.directory)
+        # A disk of this machine has a number of its own; what else there may be is looked up
+        if os.major(facts.st_dev) == 0 and not self._allow_network:
+            of = kind(Path(self.directory))
+            if of in NETWORK:
+                raise NotSupported(
+                    f"{self.directory} lies on a network file system ({of}), where locks and maps cannot be trusted; "
+                    "JOBQ_ALLOW_NETWORK_FS=1 uses it all the same"
+                )
+        for beside in (f"{self.path}-wal", f"{self.path}-shm"):
+            try:
+                _check_ours(beside, os.lstat(beside))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise files.unavailable(error, beside) from None
+        self._checked = True
+
+
+def _check_ours(path: str, facts: os.stat_result) -> None:
+    if not stat.S_ISREG(facts.st_mode):
+        raise UnsafeHome(f"{path} is not a regular file")
+    if facts.st_uid != os.geteuid():
+        raise UnsafeHome(f"{path} belongs to user {facts.st_uid}, not to the one running this ({os.geteuid()})")

@@ -1,0 +1,320 @@
+"""The store: what `jobq.store.Store` asks for, over one SQLite database."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from jobq import presence
+from jobq.bell import Bell
+from jobq.errors import DuplicateJob, InvalidInput, JobChanged, JobNotFound, StoreUnreadable
+from jobq.job import State
+from jobq.store import Claim, Claimed, Counts, Store
+from jobq.times import floor_ms
+from jobq_sqlite import claiming, finding, lanes, moving, notices, rows, schema
+from jobq_sqlite.changes import Changes
+from jobq_sqlite.database import Database
+from jobq_sqlite.place import Place
+from jobq_sqlite.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from jobq.job import Change, Job
+    from jobq.members import Presence, WorkerInfo
+    from jobq.notices import Notice
+    from jobq.providers import Context
+    from jobq.settings import Settings
+    from jobq.store import Ended, NewJob, Query, Wanted
+    from jobq.watching import Watch
+
+_AT_ONCE = 500
+_BY_IDS = "SELECT seq, record FROM jobs WHERE id IN ({})"
+_HELD = "SELECT record FROM jobs INDEXED BY running WHERE state = 'processing'"
+_OLD = f"SELECT seq, record FROM jobs INDEXED BY old WHERE {schema.ENDED}"  # noqa: S608 - of constants
+_OLD += " AND state = ? AND updated < ? ORDER BY updated LIMIT ?"
+
+
+def open_store(settings: Settings, context: Context) -> SqliteStore:
+    """The store that a URL names.
+
+    Raises:
+        InvalidInput: `durability` is neither `full` nor `normal`.
+    """
+    if settings["durability"] not in ("full", "normal"):
+        raise InvalidInput("durability", settings["durability"], "must be full or normal")
+    allowed = os.environ.get("JOBQ_ALLOW_NETWORK_FS") == "1"
+    place = Place(context.home, context.url, allow_network=allowed)
+    database = Database(place, durable=settings["durability"] == "full")
+    return SqliteStore(database, f"{context.directory}/workers", url=context.url, warn=context.warn)
+
+
+class SqliteStore(Store):
+    """Jobs in a SQLite database that many processes of one machine share.
+
+    Args:
+        database: the access to it.
+        members: the directory with the workers' locks: that of the home, where executors look for them too.
+        url: what stands behind the scheme.
+        warn: is told of trouble that stops nothing, in one sentence.
+    """
+
+    capabilities: ClassVar[frozenset[str]] = frozenset({"processes", "durable", "moves"})
+
+    def __init__(self, database: Database, members: str, *, url: str, warn: Callable[[str], None]) -> None:
+        self.url = f"sqlite:{url}"
+        self._database, self._members, self._warn = database, members, warn
+        self._bell = Bell(database.place.bell)
+        self._watch: Watch | None = None
+        self._told_of_damage = False
+
+    def add(self, new: Sequence[NewJob], *, now: datetime) -> list[Job]:
+        if not new:
+            return []
+        jobs = [item.job for item in new]
+        made = [(job, rows.values(job)) for job in jobs]
+        twice = moving.repeated(jobs)
+        with self._database.writing("add") as connection:
+            if twice:
+                raise DuplicateJob(moving.in_order(jobs, twice | moving.taken(connection, jobs)))
+            changes = Changes(connection)
+            try:
+                changes.insert(made)
+            except sqlite3.IntegrityError:
+                raise DuplicateJob(moving.in_order(jobs, moving.taken(connection, jobs, undo=True))) from None
+            changes.count()
+        self._bell.ring()
+        return jobs
+
+    def claim(
+        self, worker: Presence, *, wanted: Wanted, limit: int, now: datetime, ended: Sequence[Ended] = ()
+    ) -> Claimed:
+        now = floor_ms(now)
+        endings = [claiming.Ending(item, now=now) for item in ended]
+        with self._database.writing("claim") as connection:
+            changes = Changes(connection)
+            refused, cancelled, ring = claiming.settle(connection, changes, endings)
+            changes.count()
+            claims: list[Claim] = []
+            if notices.read(connection) is None:
+                claims = claiming.take(
+                    connection, changes, worker, wanted, limit, now=now, damaged=self._tell_of_damage
+                )
+            changes.count()
+        if ring:
+            self._bell.ring()
+        return Claimed(claims, refused, cancelled)
+
+    def held(self, worker: Presence) -> list[Job]:
+        def ask(connection: sqlite3.Connection) -> list[Job]:
+            return self._jobs(connection.execute(f"{_HELD} AND worker = ?", (worker.id,)))
+
+        return self._database.asked(ask, [], "")
+
+    def change(self, before: Job, change: Change, *, now: datetime) -> Job:
+        now = floor_ms(now)
+        with self._database.writing("change", before) as connection:
+            found = self._by_ids(connection, [before.id])
+            if not found:
+                raise JobNotFound(before.id)
+            ((seq, stored),) = found
+            if stored.version != before.version:
+                raise JobChanged(before.id)
+            job = stored.changed(change, now=now)
+            changes = Changes(connection)
+            changes.replace(seq, stored, job)
+            changes.count()
+        self._bell.ring()
+        return job
+
+    def get(self, job_id: str) -> Job:
+        for _, job in self._found([job_id]):
+            return job
+        raise JobNotFound(job_id)
+
+    def get_many(self, job_ids: Iterable[str]) -> dict[str, Job]:
+        return {job.id: job for _, job in self._found(list(dict.fromkeys(job_ids)))}
+
+    def find(self, query: Query) -> Iterator[Job]:
+        connection = self._database.snapshot()
+        if connection is None:
+            return iter(())
+        return Snapshot(self._database, connection, finding.find(connection, query, self._tell_of_damage))
+
+    def counts(self, *, now: datetime) -> Counts:
+        nothing = Counts(queues={}, paused={})
+        return self._database.asked(lambda connection: finding.counts(connection, now=now), nothing)
+
+    def next_due(self, wanted: Wanted, *, now: datetime) -> datetime | None:
+        def ask(connection: sqlite3.Connection) -> int | None:
+            return lanes.next_due(connection, lanes.wanted_lanes(connection, wanted))
+
+        due = self._database.asked(ask, None)
+        return None if due is None else rows.instant(due)
+
+    def pause(self, queue: str, paused: bool, *, reason: str = "", now: datetime) -> None:
+        with self._database.writing("pause") as connection:
+            before = connection.execute("SELECT reason FROM paused WHERE queue = ?", (queue,)).fetchone()
+            wanted = (reason,) if paused else None
+            if before == wanted:
+                return
+            if wanted is None:
+                connection.execute("DELETE FROM paused WHERE queue = ?", (queue,))
+            else:
+                connection.execute("INSERT OR REPLACE INTO paused (queue, reason) VALUES (?, ?)", (queue, reason))
+        self._bell.ring()
+
+    def delete(self, jobs: Sequence[Job]) -> list[str]:
+        if not jobs:
+            return []
+        versions = {job.id: job.version for job in jobs}
+        with self._database.writing("delete") as connection:
+            chosen = [
+                (seq, job)
+                for seq, job in self._by_ids(connection, list(versions))
+                if job.version == versions[job.id] and job.state is not State.PROCESSING
+            ]
+            self._remove(connection, chosen)
+        return [job.id for _, job in chosen]
+
+    def prune(self, *, states: frozenset[State], before: datetime, limit: int) -> list[str]:
+        def old(connection: sqlite3.Connection, limit: int) -> list[tuple[int, Job]]:
+            chosen: list[tuple[int, Job]] = []
+            for state in sorted(states):
+                found = connection.execute(_OLD, (state.value, rows.first_ms(before), limit - len(chosen)))
+                chosen += self._sound(found)
+            return chosen
+
+        if not self._database.asked(lambda connection: bool(old(connection, 1)), False):
+            return []
+        with self._database.writing("prune") as connection:
+            chosen = old(connection, limit)
+            self._remove(connection, chosen)
+        return [job.id for _, job in chosen]
+
+    def restore(self, jobs: Sequence[Job], *, now: datetime) -> list[str]:
+        if not jobs:
+            return []
+        made = moving.made(jobs)
+        with self._database.writing("restore") as connection:
+            fresh = moving.fresh(made, dict(self._versions(connection, jobs)))
+            changes = Changes(connection)
+            changes.insert(fresh)
+            changes.count()
+        if fresh:
+            self._bell.ring()
+        return [job.id for job, _ in fresh]
+
+    def notice(self) -> Notice | None:
+        return self._database.asked(notices.read, None, "")
+
+    def post(self, notice: Notice | None, *, now: datetime) -> None:
+        with self._database.writing("") as connection:
+            before = notices.read(connection)
+            moving.post(connection, before, notice)
+        if notice != before:
+            self._bell.ring()
+
+    def join(self, info: WorkerInfo) -> Presence:
+        return presence.FilePresence(self._members, info)
+
+    def report(self, worker: Presence, info: WorkerInfo) -> None:
+        if isinstance(worker, presence.FilePresence):
+            worker.report(info)
+
+    def workers(self) -> list[WorkerInfo]:
+        return sorted((info for info, alive in presence.members(self._members) if alive), key=lambda info: info.started)
+
+    def lost(self, *, now: datetime) -> list[tuple[WorkerInfo, list[Claim]]]:
+        known = {info.id: (info, alive) for info, alive in presence.members(self._members)}
+        running: list[Job] = []
+        held: dict[str, list[Job]] = {}
+        for job in self._database.asked(lambda connection: self._jobs(connection.execute(_HELD)), running, ""):
+            held.setdefault(str(job.worker), []).append(job)
+        gone = {worker: info for worker, (info, alive) in known.items() if not alive}
+        for worker in held.keys() - known.keys():
+            if not presence.is_alive(self._members, worker):
+                gone[worker] = presence.unknown_worker(worker)
+        return [
+            (info, [Claim(job, info.id, info.host) for job in held.get(info.id, ())])
+            for info in sorted(gone.values(), key=lambda info: (info.started, info.id))
+        ]
+
+    def forget(self, worker: WorkerInfo) -> None:
+        presence.forget(self._members, worker.id)
+
+    def watch(self, wake: Callable[[], None]) -> bool:
+        from jobq.watching import Watch
+
+        self._database.create()
+        self._bell.ring()  # it is there from here on
+        if self._watch is not None:
+            self._watch.close()
+        self._watch = Watch(self._database.place.bell, self._members, wake)
+        return True
+
+    def check(self) -> list[str]:
+        from jobq_sqlite.checking import check
+
+        return self._database.asked(check, [], "")
+
+    def repair(self) -> list[str]:
+        from jobq_sqlite.repairing import repair
+
+        return repair(self._database)
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+        self._bell.close()
+        self._database.close()
+
+    def _remove(self, connection: sqlite3.Connection, chosen: list[tuple[int, Job]]) -> None:
+        changes = Changes(connection)
+        changes.remove(chosen)
+        changes.count()
+
+    def _found(self, ids: list[str]) -> list[tuple[int, Job]]:
+        nothing: list[tuple[int, Job]] = []
+        return self._database.asked(lambda connection: self._by_ids(connection, ids), nothing)
+
+    def _by_ids(self, connection: sqlite3.Connection, ids: list[str]) -> list[tuple[int, Job]]:
+        """The jobs of these ids, with their numbers.
+
+        Raises:
+            StoreUnreadable: the record of one is damaged.
+        """
+        found = []
+        for start in range(0, len(ids), _AT_ONCE):
+            part = ids[start : start + _AT_ONCE]
+            for seq, record in connection.execute(_BY_IDS.format(rows.marks(part)), part):
+                job = rows.job_of(record)
+                if job is None:
+                    raise StoreUnreadable(f"the record of job {seq} {_DAMAGE}")
+                found.append((seq, job))
+        return found
+
+    def _versions(self, connection: sqlite3.Connection, jobs: Sequence[Job]) -> Iterator[tuple[str, Any]]:
+        return ((job.id, job.version) for _, job in self._by_ids(connection, [job.id for job in jobs]))
+
+    def _sound(self, found: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Job]]:
+        for seq, record in found:
+            job = rows.job_of(record)
+            if job is None:
+                self._tell_of_damage(record)
+            else:
+                yield seq, job
+
+    def _jobs(self, found: Iterable[tuple[str]]) -> list[Job]:
+        return [job for _, job in self._sound((0, record) for (record,) in found)]
+
+    def _tell_of_damage(self, record: str) -> None:
+        if not self._told_of_damage:
+            self._told_of_damage = True
+            self._warn(f"{self._database.place.path}: a job's record {_DAMAGE}")
+
+
+_DAMAGE = "is damaged; `jobq doctor --repair` sets it aside"
