@@ -11,6 +11,7 @@ from jobq.light import suppress
 from jobq_sqlite import moving, rows
 from jobq_sqlite.changes import Changes
 from jobq_sqlite.checking import is_wrong
+from jobq_sqlite.publishing import publish
 from jobq_sqlite.trouble import primary
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def repair(database: Database) -> list[str]:
         if place.is_lost():
             with suppress(FileNotFoundError):
                 os.unlink(f"{place.path}-wal")
-            database.publish(lambda _: None)
+            publish(place)
             place.leave_mark()
             return ["an empty database was begun, since nothing is left of the one before"]
         if place.identity() is None:
@@ -62,7 +63,7 @@ def repair(database: Database) -> list[str]:
                     with suppress(FileNotFoundError):
                         os.unlink(f"{place.path}{end}")
 
-            database.publish(fill)
+            publish(place, fill)
         finally:
             old.close()
     jobs = "1 job was" if salvage.brought == 1 else f"{salvage.brought} jobs were"
