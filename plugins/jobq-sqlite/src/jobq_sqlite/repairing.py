@@ -35,6 +35,8 @@ def repair(database: Database) -> list[str]:
         StoreError: a newer jobq made it, it is something else, or the system refused.
     """
     place = database.place
+    if not place.is_lost() and place.identity() is None:
+        return []
     with database.alone():
         if place.is_lost():
             with suppress(FileNotFoundError):
@@ -42,8 +44,6 @@ def repair(database: Database) -> list[str]:
             publish(place)
             place.leave_mark()
             return ["an empty database was begun, since nothing is left of the one before"]
-        if place.identity() is None:
-            return []
         old = _alone_with(database)
         try:
             if not is_wrong(old):

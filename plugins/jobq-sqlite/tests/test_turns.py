@@ -1,0 +1,176 @@
+"""Writers take turns: in their order, within a limit, and whatever becomes of one."""
+
+import _thread
+import fcntl
+import os
+import threading
+import time
+
+import pytest
+
+from jobq.errors import StoreLocked, StoreUnavailable
+from jobq.testing import START, make_job, new
+from jobq.testing.forks import Fork
+from jobq_sqlite import turns
+from jobq_sqlite.turns import Turns
+
+WITHIN = 10
+
+
+@pytest.fixture
+def make_turns(tmp_path):
+    made = []
+
+    def make():
+        made.append(Turns(str(tmp_path / "lock")))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def limit(monkeypatch):
+    monkeypatch.setattr(turns, "LIMIT", 0.05)
+
+
+@pytest.fixture
+def held(tmp_path):
+    """The lock, held by somebody else until it is closed."""
+    descriptor = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with open(descriptor, "rb") as file:
+        yield file
+
+
+def until(ask):
+    end = time.monotonic() + WITHIN
+    while not ask():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def is_free(path):
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def test_who_waits_gets_the_turn_when_it_is_free(make_turns, held, tmp_path):
+    mine, had = make_turns(), threading.Event()
+
+    def write():
+        for _ in range(3):
+            with mine.taken():
+                assert not is_free(tmp_path / "lock")
+        had.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert not had.wait(0.05)
+    held.close()
+    assert had.wait(WITHIN)
+    thread.join()
+    assert is_free(tmp_path / "lock")
+
+
+def test_a_wait_has_an_end_and_leaves_nothing_behind(make_turns, held, limit, tmp_path):
+    mine = make_turns()
+    for _ in range(3):
+        with pytest.raises(StoreLocked, match="has held"), mine.taken():
+            raise AssertionError("nobody let go of it")
+    held.close()
+    until(lambda: is_free(tmp_path / "lock"))  # those who waited in vain have let go of it too
+    with mine.taken():
+        assert not is_free(tmp_path / "lock")
+
+
+def test_a_wait_that_is_interrupted_leaves_nothing_behind(make_turns, held, monkeypatch, tmp_path):
+    mine = make_turns()
+    wait = turns._Waiter.wait
+
+    def interrupted(waiter, limit):
+        wait(waiter, 0.05)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(turns._Waiter, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt), mine.taken():
+            raise AssertionError("nobody let go of it")
+    held.close()
+    until(lambda: is_free(tmp_path / "lock"))
+    with mine.taken():
+        pass
+
+
+def test_without_room_for_a_thread_it_is_an_error_of_the_store(make_turns, held, monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(turns._thread, "start_new_thread", refuse)
+    with pytest.raises(StoreUnavailable, match="thread"), make_turns().taken():
+        raise AssertionError("nobody let go of it")
+
+
+def test_threads_that_waited_end_with_their_handle(make_turns, held):
+    before = _thread._count()
+    mine = make_turns()
+    thread = threading.Thread(target=lambda: mine.taken().__enter__())
+    thread.start()
+    held.close()
+    thread.join()
+    mine.close()
+    until(lambda: _thread._count() <= before)
+
+
+def test_who_comes_now_and_then_gets_its_turns_among_those_who_never_pause(make_turns):
+    taken, over = [], threading.Event()
+
+    def busy(name):
+        mine = make_turns()
+        while not over.is_set():
+            with mine.taken():
+                taken.append(name)
+
+    threads = [threading.Thread(target=busy, args=[name]) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    rare = make_turns()
+    until(lambda: {"a", "b"} <= set(taken))
+    for _ in range(20):
+        with rare.taken():
+            taken.append("rare")
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert taken.count("rare") == 20
+
+
+def test_a_store_whose_turn_is_held_says_so_and_reads_on(kit, limit):
+    listed = kit.furnish()
+    with (kit.home / "queue.sqlite3.lock").open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        store = kit.open()
+        with pytest.raises(StoreLocked) as caught:
+            store.add(new(make_job("new")), now=START)
+        assert caught.value.exit_code == 5
+        assert kit.ids(store) == listed
+    kit.add(store, "new")
+
+
+def test_the_death_of_who_has_the_turn_frees_it(make_turns):
+    def die(say):
+        mine = make_turns()
+        with mine.taken():
+            say("mine")
+            threading.Event().wait()
+
+    with Fork(die) as fork:
+        assert fork.hear() == "mine"
+        fork.kill()
+        with make_turns().taken():
+            pass
