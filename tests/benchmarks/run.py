@@ -31,6 +31,7 @@ DRIVERS = (
     "recovering",
     "growing",
     "json_store",
+    "sqlite_store",
     "output",
 )
 
