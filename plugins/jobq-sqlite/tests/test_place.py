@@ -157,6 +157,12 @@ def test_a_durability_that_is_none_is_refused(kit):
         kit.open(durability="some")
 
 
+def test_a_sqlite_that_is_too_old_is_told(kit, monkeypatch):
+    monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 34, 1))
+    with pytest.raises(NotSupported, match="too old"):
+        kit.open()
+
+
 def powerless():
     """What runs a command with no other rights to files than their modes give."""
     if os.geteuid() != 0:

@@ -22,6 +22,8 @@ _ADD = """
 INSERT INTO lanes (state, queue, priority, handler, alone, jobs) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs
 """
+_DELETE = "DELETE FROM jobs WHERE seq = ? AND id = ? AND rev = ? AND created = ? AND worker IS ?"
+_UNTAG = "DELETE FROM tags WHERE tag = ? AND seq = ?"
 _TIDY = "DELETE FROM lanes WHERE (state, queue, priority, handler, alone) = (?, ?, ?, ?, ?) AND jobs = 0"
 
 
@@ -61,17 +63,21 @@ class Changes:
             row = rows.values(after)
         self._connection.execute(rows.UPDATE, (*self._placed(after, row), seq))
         if before.tags != after.tags:
-            self._connection.executemany("DELETE FROM tags WHERE tag = ? AND seq = ?", [(t, seq) for t in before.tags])
+            self._connection.executemany(_UNTAG, [(tag, seq) for tag in before.tags])
             self._tag((tag, seq) for tag in after.tags)
         self._lanes[lane_of(before)] -= 1
         self._lanes[lane_of(after)] += 1
 
-    def remove(self, found: Iterable[tuple[int, Job]]) -> None:
-        """Delete jobs."""
+    def remove(self, found: Iterable[tuple[int, Job]]) -> list[str]:
+        """Delete those of these jobs that are what they were when they were read; their ids."""
+        removed = []
         for seq, job in found:
-            self._connection.execute("DELETE FROM jobs WHERE seq = ?", (seq,))
-            self._connection.executemany("DELETE FROM tags WHERE tag = ? AND seq = ?", [(t, seq) for t in job.tags])
-            self._lanes[lane_of(job)] -= 1
+            version = (job.rev, rows.ms(job.created_at), job.worker)
+            if self._connection.execute(_DELETE, (seq, job.id, *version)).rowcount:
+                self._connection.executemany(_UNTAG, [(tag, seq) for tag in job.tags])
+                self._lanes[lane_of(job)] -= 1
+                removed.append(job.id)
+        return removed
 
     def count(self) -> None:
         """Write the numbers of jobs, as far as that has not been done."""

@@ -99,12 +99,13 @@ class Database:
 
     def give_back(self, connection: sqlite3.Connection) -> None:
         """Take back a connection through which something was read."""
-        try:
-            connection.execute("COMMIT")
-        except sqlite3.Error:  # it was closed, or fails: there will be another one
-            connecting.leave(connection)
-        else:
-            self._keep(connection)
+        with self._using:  # a snapshot that nobody wants any more may be given back from any thread
+            try:
+                connection.execute("COMMIT")
+            except sqlite3.Error:  # it was closed, or fails: there will be another one
+                connecting.leave(connection)
+            else:
+                self._keep(connection)
 
     @contextmanager
     def writing(self, act: str, before: Job | None = None) -> Iterator[sqlite3.Connection]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from jobq import presence
 from jobq.bell import Bell
-from jobq.errors import DuplicateJob, InvalidInput, JobChanged, JobNotFound, StoreUnreadable
+from jobq.errors import DuplicateJob, InvalidInput, JobChanged, JobNotFound, NotSupported, StoreUnreadable
 from jobq.job import State
 from jobq.store import Claim, Claimed, Counts, Store
 from jobq.times import floor_ms
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from jobq.watching import Watch
 
 _AT_ONCE = 500
+_LEAST = (3, 35)
+"""The first SQLite that knows every statement here."""
 _BY_IDS = "SELECT seq, record FROM jobs WHERE id IN ({})"
 _HELD = "SELECT record FROM jobs INDEXED BY running WHERE state = 'processing'"
 _OLD = f"SELECT seq, record FROM jobs INDEXED BY old WHERE {schema.ENDED}"  # noqa: S608 - of constants
@@ -42,7 +44,10 @@ def open_store(settings: Settings, context: Context) -> SqliteStore:
 
     Raises:
         InvalidInput: `durability` is neither `full` nor `normal`.
+        NotSupported: SQLite is too old.
     """
+    if sqlite3.sqlite_version_info < _LEAST:
+        raise NotSupported(f"SQLite {sqlite3.sqlite_version} is too old for jobq-sqlite; it needs 3.35")
     if settings["durability"] not in ("full", "normal"):
         raise InvalidInput("durability", settings["durability"], "must be full or normal")
     allowed = os.environ.get("JOBQ_ALLOW_NETWORK_FS") == "1"
@@ -83,7 +88,9 @@ class SqliteStore(Store):
             try:
                 changes.insert(made)
             except sqlite3.IntegrityError:
-                raise DuplicateJob(moving.in_order(jobs, moving.taken(connection, jobs, undo=True))) from None
+                if not (taken := moving.taken(connection, jobs, undo=True)):
+                    raise  # the index has what the table has not
+                raise DuplicateJob(moving.in_order(jobs, taken)) from None
             changes.count()
         self._bell.ring()
         return jobs
@@ -170,29 +177,24 @@ class SqliteStore(Store):
         if not jobs:
             return []
         versions = {job.id: job.version for job in jobs}
-        with self._database.writing("delete") as connection:
-            chosen = [
-                (seq, job)
-                for seq, job in self._by_ids(connection, list(versions))
-                if job.version == versions[job.id] and job.state is not State.PROCESSING
-            ]
-            self._remove(connection, chosen)
-        return [job.id for _, job in chosen]
+        chosen = [
+            (seq, job)
+            for seq, job in self._found(list(versions))
+            if job.version == versions[job.id] and job.state is not State.PROCESSING
+        ]
+        return self._remove(chosen, "delete")
 
     def prune(self, *, states: frozenset[State], before: datetime, limit: int) -> list[str]:
-        def old(connection: sqlite3.Connection, limit: int) -> list[tuple[int, Job]]:
-            chosen: list[tuple[int, Job]] = []
+        def old(connection: sqlite3.Connection) -> list[tuple[int, str]]:
+            found: list[tuple[int, str]] = []
             for state in sorted(states):
-                found = connection.execute(_OLD, (state.value, rows.first_ms(before), limit - len(chosen)))
-                chosen += self._sound(found)
-            return chosen
+                asked = (state.value, rows.first_ms(before), limit - len(found))
+                found += connection.execute(_OLD, asked)
+            return found
 
-        if not self._database.asked(lambda connection: bool(old(connection, 1)), False):
-            return []
-        with self._database.writing("prune") as connection:
-            chosen = old(connection, limit)
-            self._remove(connection, chosen)
-        return [job.id for _, job in chosen]
+        nothing: list[tuple[int, str]] = []
+        found = self._database.asked(old, nothing)
+        return self._remove(list(self._sound(found)), "prune") if found else []
 
     def restore(self, jobs: Sequence[Job], *, now: datetime) -> list[str]:
         if not jobs:
@@ -249,7 +251,8 @@ class SqliteStore(Store):
         from jobq.watching import Watch
 
         self._database.create()
-        self._bell.ring()  # it is there from here on
+        if not os.path.lexists(self._database.place.bell):
+            self._bell.ring()  # from here on it is there
         if self._watch is not None:
             self._watch.close()
         self._watch = Watch(self._database.place.bell, self._members, wake)
@@ -272,10 +275,13 @@ class SqliteStore(Store):
         self._bell.close()
         self._database.close()
 
-    def _remove(self, connection: sqlite3.Connection, chosen: list[tuple[int, Job]]) -> None:
-        changes = Changes(connection)
-        changes.remove(chosen)
-        changes.count()
+    def _remove(self, chosen: list[tuple[int, Job]], act: str) -> list[str]:
+        """Delete what was chosen before the transaction, unless it was changed since."""
+        with self._database.writing(act) as connection:
+            changes = Changes(connection)
+            removed = changes.remove(chosen)
+            changes.count()
+        return removed
 
     def _found(self, ids: list[str]) -> list[tuple[int, Job]]:
         nothing: list[tuple[int, Job]] = []
