@@ -70,6 +70,21 @@ def test_doctor_mends(jobq_home, jobq_cli):
     assert jobq_cli("list", "--ids").stdout == "two\n"
 
 
+def test_a_queue_is_moved_to_the_database_and_back(jobq_home, jobq_cli, monkeypatch):
+    jobq_cli("add", "--id", "flop", "--max-attempts", "1", "-t", "red", "--", "false")
+    jobq_cli("add", "--id", "done", "--", "true")
+    jobq_cli("worker", "start", "--until-idle", process=True)
+    jobq_cli("add", "--id", "waits", "--priority", "3", "--", "true")
+    jobq_cli("pause", "mail", "--reason", "so")
+    before = jobq_cli("list", "--json").json
+    for here, there in (("sqlite:", "json:"), ("json:", "sqlite:")):
+        jobq_cli("--store", here, "move", "--to", there)
+        assert jobq_cli("--store", there, "list", "--json").json == before
+        assert f"use --store {there}" in jobq_cli("--store", here, "list", code=5).stderr
+        assert jobq_cli("--store", there, "status", "--json").json["queues"]["mail"]["paused"]
+    assert jobq_cli("doctor").code == 0
+
+
 def test_importing_the_plugin_imports_no_sqlite():
     code = "import jobq_sqlite, sys; jobq_sqlite.jobq_stores(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
