@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from jobq import lifecycle
+from jobq.errors import JobNotFound
 from jobq.executor import Kind
 from jobq.job import ENDED, WAITING, Change, State
 from jobq.store import Query, Wanted
@@ -215,6 +216,17 @@ def test_check_tells_of_numbers_columns_tags_and_records_that_are_wrong(kit):
     assert store.check() == ["the tags of job done-1 are not what its record says"]
     kit.sql("INSERT INTO tags VALUES ('red', 1)", "UPDATE jobs SET record = '{' || record WHERE id = 'two'")
     assert "the record of job two is damaged" in store.check()
+
+
+def test_what_is_no_unicode_is_found_nowhere(kit):
+    kit.furnish()
+    (store,) = kit.stores
+    for wanted in ({"tag": "\udcff"}, {"queue": "\udcff"}, {"handler": "\udcff"}, {"prefix": "\udcff"}):
+        assert kit.ids(store, **wanted) == []
+    assert kit.ids(store, tag="ü") == []
+    assert store.get_many(["\udcff", "one"]).keys() == {"one"}
+    with pytest.raises(JobNotFound):
+        store.get("\udcff")
 
 
 def test_a_damaged_record_is_told_and_hinders_no_other(kit):

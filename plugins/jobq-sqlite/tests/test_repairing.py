@@ -6,6 +6,7 @@ from jobq.errors import StoreLocked, StoreUnreadable
 from jobq.job import FINISHED
 from jobq.notices import Notice
 from jobq.testing import START
+from jobq_sqlite import schema
 
 
 def test_a_sound_database_is_left_as_it_is(kit):
@@ -33,6 +34,17 @@ def test_numbers_columns_and_tags_are_made_again_from_the_records(kit):
     store.post(None, now=START)
     kit.add(store, "new")
     assert (kit.home / "queue.sqlite3.damaged-1").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_older_database_is_upgraded_on_the_way(kit, monkeypatch):
+    listed = kit.furnish()
+    kit.close()
+    kit.sql("UPDATE lanes SET jobs = 99")
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
+    monkeypatch.setattr(schema, "STEPS", {schema.VERSION - 1: ["CREATE TABLE more (it TEXT)"]})
+    store = kit.open()
+    assert store.repair() != []
+    assert kit.ids(store) == listed
 
 
 def test_the_order_of_finishing_is_kept(kit):

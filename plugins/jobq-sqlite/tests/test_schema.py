@@ -1,7 +1,5 @@
 """The schema: upgraded in one step, and whatever is no database of ours refused and left as it is."""
 
-import sqlite3
-
 import pytest
 
 from jobq.errors import NewerFormat, StoreUnreadable
@@ -116,7 +114,7 @@ def test_what_a_database_is_called_by_others(kit):
     assert kit.sql("PRAGMA application_id") == [(0x6A6F6271,)]
     assert kit.sql("PRAGMA journal_mode") == [("wal",)]
     assert kit.sql("PRAGMA integrity_check") == [("ok",)]
-    assert sqlite3.connect(kit.path).execute("SELECT count(*) FROM tags").fetchone() == (7,)
+    assert kit.sql("SELECT count(*) FROM tags") == [(7,)]
 
 
 @pytest.mark.parametrize(("setting", "level"), [("full", 2), ("normal", 1)])

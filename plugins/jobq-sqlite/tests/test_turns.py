@@ -78,6 +78,15 @@ def test_who_waits_gets_the_turn_when_it_is_free(make_turns, held, tmp_path):
     assert is_free(tmp_path / "lock")
 
 
+def test_who_has_the_turn_keeps_it(make_turns, tmp_path):
+    mine = make_turns()
+    with mine.taken():
+        with mine.taken():
+            pass
+        assert not is_free(tmp_path / "lock")
+    assert is_free(tmp_path / "lock")
+
+
 def test_a_wait_has_an_end_and_leaves_nothing_behind(make_turns, held, limit, tmp_path):
     mine = make_turns()
     for _ in range(3):

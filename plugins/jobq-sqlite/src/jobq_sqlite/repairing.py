@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobq.errors import StoreLocked
 from jobq.light import suppress
-from jobq_sqlite import moving, rows
+from jobq_sqlite import incoming, rows
 from jobq_sqlite.changes import Changes
 from jobq_sqlite.checking import is_wrong
 from jobq_sqlite.publishing import publish
@@ -112,7 +112,7 @@ class _Salvage:
     def _insert(self, new: sqlite3.Connection, batch: list[tuple[Job, int | None]]) -> list[tuple[int, int]]:
         """Add those whose ids are not there yet; which order of finishing those had that were finished."""
         jobs = [job for job, _ in batch]
-        taken = moving.taken(new, jobs)
+        taken = incoming.taken(new, jobs)
         fresh: list[tuple[Job, int | None]] = []
         for job, ended in batch:
             if job.id in taken:

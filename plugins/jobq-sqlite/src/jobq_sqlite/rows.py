@@ -76,6 +76,14 @@ def job_of(record: Any) -> Job | None:
         return None
 
 
+def can_be_stored(text: str | None) -> bool:
+    """Whether there can be a job that has this text; what is no Unicode there cannot, and SQLite would not take it."""
+    try:
+        return text is None or text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
 def is_finished(job: Job) -> bool:
     """Whether it has a number in the order of finishing."""
     return job.state in FINISHED

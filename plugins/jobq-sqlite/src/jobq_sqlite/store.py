@@ -12,7 +12,7 @@ from jobq.errors import DuplicateJob, InvalidInput, JobChanged, JobNotFound, Not
 from jobq.job import State
 from jobq.store import Claim, Claimed, Counts, Store
 from jobq.times import floor_ms
-from jobq_sqlite import claiming, finding, lanes, moving, notices, rows, schema
+from jobq_sqlite import claiming, finding, incoming, lanes, notices, rows, schema
 from jobq_sqlite.changes import Changes
 from jobq_sqlite.database import Database
 from jobq_sqlite.place import Place
@@ -80,17 +80,17 @@ class SqliteStore(Store):
             return []
         jobs = [item.job for item in new]
         made = [(job, rows.values(job)) for job in jobs]
-        twice = moving.repeated(jobs)
+        twice = incoming.repeated(jobs)
         with self._database.writing("add") as connection:
             if twice:
-                raise DuplicateJob(moving.in_order(jobs, twice | moving.taken(connection, jobs)))
+                raise DuplicateJob(incoming.in_order(jobs, twice | incoming.taken(connection, jobs)))
             changes = Changes(connection)
             try:
                 changes.insert(made)
             except sqlite3.IntegrityError:
-                if not (taken := moving.taken(connection, jobs, undo=True)):
+                if not (taken := incoming.taken(connection, jobs, undo=True)):
                     raise  # the index has what the table has not
-                raise DuplicateJob(moving.in_order(jobs, taken)) from None
+                raise DuplicateJob(incoming.in_order(jobs, taken)) from None
             changes.count()
         self._bell.ring()
         return jobs
@@ -145,7 +145,8 @@ class SqliteStore(Store):
         return {job.id: job for _, job in self._found(list(dict.fromkeys(job_ids)))}
 
     def find(self, query: Query) -> Iterator[Job]:
-        connection = self._database.snapshot()
+        sought = (query.queue, query.tag, query.handler, query.prefix)
+        connection = self._database.snapshot() if all(map(rows.can_be_stored, sought)) else None
         if connection is None:
             return iter(())
         return Snapshot(self._database, connection, finding.find(connection, query, self._tell_of_damage))
@@ -199,9 +200,9 @@ class SqliteStore(Store):
     def restore(self, jobs: Sequence[Job], *, now: datetime) -> list[str]:
         if not jobs:
             return []
-        made = moving.made(jobs)
+        made = incoming.made(jobs)
         with self._database.writing("restore") as connection:
-            fresh = moving.fresh(made, dict(self._versions(connection, jobs)))
+            fresh = incoming.fresh(made, dict(self._versions(connection, jobs)))
             changes = Changes(connection)
             changes.insert(fresh)
             changes.count()
@@ -215,7 +216,7 @@ class SqliteStore(Store):
     def post(self, notice: Notice | None, *, now: datetime) -> None:
         with self._database.writing("") as connection:
             before = notices.read(connection)
-            moving.post(connection, before, notice)
+            incoming.post(connection, before, notice)
         if notice != before:
             self._bell.ring()
 
@@ -295,7 +296,7 @@ class SqliteStore(Store):
         """
         found = []
         for start in range(0, len(ids), _AT_ONCE):
-            part = ids[start : start + _AT_ONCE]
+            part = list(filter(rows.can_be_stored, ids[start : start + _AT_ONCE]))
             for seq, record in connection.execute(_BY_IDS.format(rows.marks(part)), part):
                 job = rows.job_of(record)
                 if job is None:

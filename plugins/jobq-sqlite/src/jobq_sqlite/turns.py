@@ -43,21 +43,26 @@ class Turns:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._fd = -1
+        self._fd, self._taken = -1, False
         self._waiter: _Waiter | None = None
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Have the turn.
+        """Have the turn; who has it already keeps it.
 
         Raises:
             StoreLocked: others had it for longer than `LIMIT`.
             StoreUnavailable: the system refused.
         """
+        if self._taken:
+            yield
+            return
         self._take()
+        self._taken = True
         try:
             yield
         finally:
+            self._taken = False
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
             except OSError:
