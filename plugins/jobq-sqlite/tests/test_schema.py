@@ -1,5 +1,9 @@
 """The schema: upgraded in one step, and whatever is no database of ours refused and left as it is."""
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
 from jobq.errors import NewerFormat, StoreUnreadable
@@ -124,3 +128,42 @@ def test_a_commit_is_as_durable_as_the_setting_says(kit, setting, level):
     assert store._database.asked(lambda connection: connection.execute("PRAGMA synchronous").fetchall(), None) == [
         (level,)
     ]
+
+
+GOLDEN = Path(__file__).with_name("version-1.sql")
+
+
+@pytest.fixture
+def golden(kit):
+    """A database as version 1 made it, with jobs in every state; it must open for ever."""
+    kit.home.mkdir(mode=0o700)
+    kit.path.touch(mode=0o600)
+    with closing(sqlite3.connect(kit.path)) as connection:
+        connection.executescript(GOLDEN.read_text(encoding="utf-8"))
+    return kit
+
+
+def test_a_database_of_version_1_opens_for_ever(golden):
+    store = golden.open()
+    assert store.check() == []
+    assert golden.ids(store) == ["one", "mail", "two", "three", "dead", "aged", "done-2", "done-1"]
+    assert golden.ids(store, tag="übung") == ["aged"]
+    job = store.get("aged")
+    assert (job.run, job.attempts, job.extra, len(job.history)) == (2, 2, {"from_a_newer_one": True}, 2)
+    assert store.counts(now=START).paused == {"mail": "later"}
+    ((_, (held,)),) = store.lost(now=START)
+    assert (held.job.id, held.worker) == ("one", "w" * 16)
+    assert golden.work(store, limit=9) == ["two", "three"]
+
+
+@pytest.mark.skipif(schema.VERSION > 1, reason="the schema is another one by now")
+def test_the_schema_is_not_changed_without_a_new_version(golden, tmp_path):
+    def tables(connection):
+        return sorted(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+
+    with (
+        closing(sqlite3.connect(tmp_path / "new", isolation_level=None)) as new,
+        closing(sqlite3.connect(golden.path)) as old,
+    ):
+        schema.create(new, {})
+        assert tables(new) == tables(old)
