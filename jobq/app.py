@@ -90,6 +90,7 @@ class App:
         self._asked = tuple(plugins)
         self._environ = environ
         self.home_exists = self.home.exists()
+        self._home_marked = False
         if store is not None:
             self.store = store
         self._given_executor = executor
@@ -252,7 +253,9 @@ class App:
         """Make the home if it is not there: before the first write."""
         if not self.home_exists:
             self.home.create()
-            self.home_exists = True
+        elif not self._home_marked:
+            self.home.mark()
+        self.home_exists = self._home_marked = True
 
     def close_executor(self) -> None:
         """End what the executor keeps running; another one is made when it is next asked for."""

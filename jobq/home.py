@@ -83,7 +83,16 @@ class Home:
         if not self.exists():
             check_parents(self.directory)
             private_directories(self.directory)
-            private_directory(f"{self.directory}/{_MARK}")
+            self.mark()
+
+    def mark(self) -> None:
+        """Make what it is known by, if that is not there: it may be a directory that somebody made for it.
+
+        Raises:
+            UnsafeHome: what is there is not ours alone.
+            StoreUnavailable: it cannot be made.
+        """
+        private_directory(f"{self.directory}/{_MARK}")
 
 
 def locate(asked: str | None, environ: Mapping[str, str], directory: str) -> Home:

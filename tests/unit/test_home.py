@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jobq.app import App
 from jobq.errors import StoreError, UnsafeHome
 from jobq.home import Home, is_trusted, locate, state_directory, trust
 
@@ -352,3 +353,12 @@ def test_a_directory_of_other_things_is_no_home_and_its_mode_no_business_of_ours
     begun = made(tmp_path / "begun")
     (begun / ".config.toml.0123.new").write_text("")
     assert home_at(begun, "--home").exists()
+
+
+def test_an_empty_directory_is_known_by_its_mark_from_the_first_write_on(tmp_path):
+    app = App(home=str(made(tmp_path / "home")))
+    app.create_home()
+    (tmp_path / "home" / "queue.of-another-store").touch()
+    assert home_at(tmp_path / "home", "--home").exists()
+    app.create_home()
+    app.close()

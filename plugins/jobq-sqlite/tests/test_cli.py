@@ -1,6 +1,7 @@
 """The real command line through `--store sqlite:`, and what importing the plugin costs."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,6 +36,12 @@ def test_jobs_are_added_run_listed_and_retried(jobq_home, jobq_cli):
     jobq_cli("add", "--id", "hello", "--", "true", code=4)
     assert (jobq_home / "queue.sqlite3").exists()
     assert not (jobq_home / "queue").exists()
+
+
+def test_a_home_that_was_an_empty_directory_is_known_again(jobq_home, jobq_cli):
+    jobq_cli("add", "--id", "one", "--", "true")
+    shutil.rmtree(jobq_home / "cache", ignore_errors=True)
+    assert jobq_cli("list", "--ids").stdout == "one\n"
 
 
 def test_a_killed_worker_costs_its_job_no_attempt(jobq_home, jobq_cli):
