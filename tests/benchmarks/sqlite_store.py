@@ -142,7 +142,7 @@ def working(bench: Bench) -> Iterator[Row]:
 
 def busy(bench: Bench) -> Iterator[Row]:
     """Ten processes that claim and complete without a pause: how much they get done, and how long a call takes at most."""
-    count, rounds, processes = bench.size(20_000, 1_000), bench.rounds(3), 10
+    count, rounds, processes = bench.size(5_000, 1_000), bench.rounds(3), 10
     longest: dict[str, list[float]] = {kind: [] for kind in KINDS}
 
     def worked(kind: str) -> float:

@@ -30,7 +30,10 @@ _RECORD = "SELECT record FROM jobs WHERE seq = ?"
 
 
 class Ending:
-    """The end of a run, and what it makes of the job as it was claimed.
+    """The end of a run.
+
+    Attributes:
+        expected: what it makes of the job as it was claimed, as `applied_to` has it.
 
     Raises:
         InvalidInput: it cannot be written as JSON.
@@ -39,9 +42,8 @@ class Ending:
     def __init__(self, ended: Ended, *, now: datetime) -> None:
         self.claim, self.change = ended.claim, ended.change
         self._now = now
-        job = self.claim.job
-        self._sound = self.claim.holds(job)
-        self.settled, self.after, self.row = self._applied(job)
+        self._sound = self.claim.holds(self.claim.job)
+        self.expected = self.applied_to(self.claim.job)
 
     def expects(self, state: str, worker: str, rev: int, created: int) -> bool:
         """Whether these are of the job as it was claimed."""
@@ -49,11 +51,8 @@ class Ending:
         stored = (state, worker, rev, created)
         return self._sound and stored == (State.PROCESSING, job.worker, job.rev, rows.ms(job.created_at))
 
-    def applied_to(self, stored: Job) -> tuple[bool, Job, list[Any]]:
-        """As `settled`, `after` and `row`, for a job that was changed since it was claimed."""
-        return self._applied(stored)
-
-    def _applied(self, job: Job) -> tuple[bool, Job, list[Any]]:
+    def applied_to(self, job: Job) -> tuple[bool, Job, list[Any]]:
+        """Whether a cancel changes the end of this job, the job after it, and its `rows.values`."""
         change: Change = settled(job, self.change)
         after = job.changed(change, now=self._now)
         try:
@@ -82,7 +81,7 @@ def settle(
             refused.append(claim)
             continue
         seq, *stored = found
-        before, end = claim.job, (ending.settled, ending.after, ending.row)
+        before, end = claim.job, ending.expected
         if not ending.expects(*stored):
             changed = rows.job_of(connection.execute(_RECORD, (seq,)).fetchone()[0])
             if changed is None or not claim.holds(changed):
