@@ -52,7 +52,11 @@ class Ending:
         return self._sound and stored == (State.PROCESSING, job.worker, job.rev, rows.ms(job.created_at))
 
     def applied_to(self, job: Job) -> tuple[bool, Job, list[Any]]:
-        """Whether a cancel changes the end of this job, the job after it, and its `rows.values`."""
+        """Whether a cancel changes the end of this job, the job after it, and its `rows.values`.
+
+        Raises:
+            InvalidInput: it cannot be written as JSON.
+        """
         change: Change = settled(job, self.change)
         after = job.changed(change, now=self._now)
         try:
