@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from abc import ABC, abstractmethod
 
@@ -26,12 +27,19 @@ class Random(Protocol):
         """A number in [0, 1)."""
 
 
+_RING = (1).to_bytes(8, sys.byteorder)
+"""What is written to ring: the number that an eventfd(2) adds; a pipe takes any bytes."""
+
+
 class Wake:
-    """A bell that any thread or signal handler may ring and one thread waits for (a pipe: nothing here locks)."""
+    """A bell that any thread or signal handler may ring and one thread waits for; nothing here locks."""
 
     def __init__(self) -> None:
-        self._read, self._write = os.pipe()
         self._ringing = False
+        if hasattr(os, "eventfd"):  # Linux: one descriptor, made at a third of a pipe's cost
+            self._read = self._write = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            return
+        self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
 
@@ -47,7 +55,7 @@ class Wake:
             return
         self._ringing = True
         try:
-            os.write(self._write, b"!")
+            os.write(self._write, _RING)
         except OSError:  # full: it rings already; closed: nobody waits any more
             return
 
@@ -67,9 +75,8 @@ class Wake:
     def close(self) -> None:
         """Free the descriptors. Ringing afterwards does nothing."""
         read, write, self._read, self._write = self._read, self._write, -1, -1
-        if read >= 0:
-            os.close(read)
-            os.close(write)
+        for descriptor in {read, write} - {-1}:
+            os.close(descriptor)
 
 
 class Clock(ABC):
