@@ -157,6 +157,7 @@ _RUN_CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "error": _or_none(_any_text),
     "progress": _or_none(_object),
     "output_error": _or_none(_any_text),
+    "tail": _or_none(_any_text),
 }
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(_SPECIFIED, checked_field),

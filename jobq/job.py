@@ -60,6 +60,7 @@ class Run:
         error: the reason, one line, or None.
         progress: what it last reported, as `jobq.progress.Progress.record` has it, or None.
         output_error: why not all of its output was kept, or None.
+        tail: the end of its output, at most 2 KiB of text, where its store spans machines; else None.
         extra: fields that a newer jobq wrote.
     """
 
@@ -72,10 +73,11 @@ class Run:
     error: str | None = None
     progress: Mapping[str, Any] | None = None
     output_error: str | None = None
+    tail: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
-        """The JSON object of this run; `progress` and `output_error` are left out where there was none."""
+        """The JSON object of this run; `progress`, `output_error` and `tail` are left out where there was none."""
         record = {
             "run": self.run,
             "worker": self.worker,
@@ -89,6 +91,8 @@ class Run:
             record["progress"] = dict(self.progress)
         if self.output_error is not None:
             record["output_error"] = self.output_error
+        if self.tail is not None:
+            record["tail"] = self.tail
         if self.extra:
             record.update(self.extra)
         return record
@@ -107,6 +111,7 @@ class Run:
             error=record.get("error"),
             progress=record.get("progress"),
             output_error=record.get("output_error"),
+            tail=record.get("tail"),
             extra={name: value for name, value in record.items() if name not in _RUN_FIELDS},
         )
 

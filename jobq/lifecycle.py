@@ -28,13 +28,21 @@ def claimed(job: Job, worker: str, *, now: datetime) -> Change:
 
 
 def after(
-    claim: Claim, outcome: Outcome, *, now: datetime, delay: Callable[[int, Outcome], timedelta | None]
+    claim: Claim,
+    outcome: Outcome,
+    *,
+    now: datetime,
+    delay: Callable[[int, Outcome], timedelta | None],
+    keep_tail: bool = False,
 ) -> Change:
-    """An attempt ended with `outcome`. `delay(attempts, outcome)` is the backoff; None from it gives up."""
+    """An attempt ended with `outcome`. `delay(attempts, outcome)` is the backoff; None from it gives up.
+
+    With `keep_tail` the end of its output goes into the history, for those who cannot read the whole.
+    """
     job = claim.job
     finished = outcome.finished or now
     if outcome.kind is Kind.RELEASED:
-        return released(claim, outcome, now=now)
+        return released(claim, outcome, now=now, keep_tail=keep_tail)
     told = {"losses": 0, "exit_code": outcome.exit_code, "last_error": _error(outcome)}
     fields: dict[str, Any] = {name: value for name, value in told.items() if getattr(job, name) != value}
     fields |= {"worker": None, "finished_at": finished}
@@ -55,15 +63,15 @@ def after(
             fields |= {"state": State.FAILED, "run_at": ceil_ms(now + wait), "finished_at": None}
     if outcome.started is not None:
         fields["started_at"] = outcome.started
-    return Change(fields, _ended(claim, outcome, finished))
+    return Change(fields, _ended(claim, outcome, finished, keep_tail=keep_tail))
 
 
-def released(claim: Claim, outcome: Outcome, *, now: datetime) -> Change:
+def released(claim: Claim, outcome: Outcome, *, now: datetime, keep_tail: bool = False) -> Change:
     """A run is handed back unfinished (a graceful stop, a snooze): pending again, nothing counted."""
     fields = _back(claim.job, now=now)
     if outcome.delay is not None:
         fields["run_at"] = ceil_ms(now + outcome.delay)
-    return Change(fields, _ended(claim, outcome, outcome.finished or now))
+    return Change(fields, _ended(claim, outcome, outcome.finished or now, keep_tail=keep_tail))
 
 
 def taken_back(claim: Claim, *, now: datetime) -> Change:
@@ -163,7 +171,7 @@ def _back(job: Job, *, now: datetime) -> dict[str, Any]:
     return {"state": State.PENDING, "worker": None, "started_at": None, "run_at": min(job.run_at, now)}
 
 
-def _ended(claim: Claim, outcome: Outcome, finished: datetime) -> Run:
+def _ended(claim: Claim, outcome: Outcome, finished: datetime, *, keep_tail: bool) -> Run:
     return Run(
         run=claim.run,
         worker=claim.worker,
@@ -174,6 +182,7 @@ def _ended(claim: Claim, outcome: Outcome, finished: datetime) -> Run:
         error=outcome.reason,
         progress=None if outcome.progress is None else outcome.progress.record(),
         output_error=outcome.output_error,
+        tail=(outcome.tail or None) if keep_tail else None,
     )
 
 

@@ -56,7 +56,8 @@ class Unrecorded:
         if outcome.kind is Kind.RELEASED and not begun:
             change = lifecycle.taken_back(claim, now=now)
         else:
-            change = lifecycle.after(claim, outcome, now=now, delay=self._delay)
+            spans_machines = "hosts" in self._app.store.capabilities
+            change = lifecycle.after(claim, outcome, now=now, delay=self._delay, keep_tail=spans_machines)
         self.ends.append(Ended(claim, change))
 
     def hand_back(self, claim: Claim, why: str) -> None:

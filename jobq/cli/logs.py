@@ -16,6 +16,7 @@ from jobq.clock import Wake
 from jobq.errors import NotFound
 from jobq.job import ENDED, State
 from jobq.output import Reading
+from jobq.processes import host
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,10 +53,10 @@ def logs_command(
             return
         run = run or job.run
         out.write(_last_lines(_reading(state, job, run).read(), lines))
-        if _tell_unkept(state, job, run, out):
+        if _tell_rest(state, job, run, out, lines):
             return
         if not out.written and lines != 0:
-            state.note(f"run {run} of job {job.id} printed nothing{_elsewhere(job, run)}")
+            state.note(_nothing(state, job, run))
         elif job.run > 1:
             state.note(f"this is run {run} of {job.run}; --run N shows another")
 
@@ -80,7 +81,7 @@ class _Output:
         self._visible = VisibleBytes() if sys.stdout.isatty() and not raw else None
         self._status = StatusLine(hidden=quiet or self._visible is None)
         self._line_open = False
-        self.written = False
+        self.written = False  # of the run that is shown
 
     def __enter__(self) -> Self:
         self._status.__enter__()
@@ -153,10 +154,11 @@ def _follow(
                 told = run
                 run += 1
                 reading = _reading(state, job, run)
+                out.written = False
             out.write(reading.read())
             over = job.state is not State.PROCESSING and job.run >= run
             if job.state in ENDED or (over and run == last):
-                _tell_unkept(state, job, run, out)
+                _tell_rest(state, job, run, out, lines)
                 return
             if over and run > told:
                 _tell_run(state, job, run, out, told)
@@ -182,16 +184,27 @@ def _tell_run(state: Globals, job: Job, run: int, out: _Output, told: int) -> No
     ended = _ended(job, run)
     if ended is None:
         return
-    _tell_unkept(state, job, run, out)
+    _tell_rest(state, job, run, out)
     out.end_line()
     why = f": {one_line(ended.error)}" if ended.error else ""
     state.note(f"run {run} {ended.outcome.replace('-', ' ')}{why}{_next(job, state.app.clock.now())}")
 
 
-def _tell_unkept(state: Globals, job: Job, run: int, out: _Output) -> bool:
-    """Say that not all output of a run could be kept, if that is so."""
+def _tell_rest(state: Globals, job: Job, run: int, out: _Output, lines: int | None = None) -> bool:
+    """Show what the store has of the output of a run that is not here, or say that not all of it could be kept.
+
+    Whether there was anything to say.
+    """
     ended = _ended(job, run)
-    if ended is None or ended.output_error is None:
+    if ended is None:
+        return False
+    if ended.tail and not out.written and lines != 0:
+        out.write(_last_lines(iter([ended.tail.encode()]), lines))
+        out.end_line()
+        whole = "the whole is not here any more" if ended.host == host() else f"{one_line(ended.host)} keeps all of it"
+        state.note(f"this is the end of what run {run} printed; {whole}")
+        return True
+    if ended.output_error is None:
         return False
     out.end_line()
     state.note(f"not all output of run {run} could be kept: {one_line(ended.output_error)}")
@@ -226,10 +239,10 @@ def _last_lines(pieces: Iterator[bytes], lines: int | None) -> Iterator[bytes]:
     yield data[start + 1 :] if lines else b""
 
 
-def _elsewhere(job: Job, run: int) -> str:
-    """Where the output is, if another machine has it."""
-    import socket
-
-    ended = _ended(job, run)
-    host = "" if ended is None else ended.host
-    return f"; it ran on {one_line(host)}, which keeps its output" if host not in ("", socket.gethostname()) else ""
+def _nothing(state: Globals, job: Job, run: int) -> str:
+    """Why there is nothing to show of a run."""
+    if job.state is State.PROCESSING and run == job.run:
+        worker = next((info for info in state.queue.workers() if info.id == job.worker), None)
+        if worker is not None and worker.host != host():
+            return f"run {run} of job {job.id} runs on {one_line(worker.host)}; its output is there until it ends"
+    return f"run {run} of job {job.id} printed nothing"
