@@ -6,7 +6,7 @@ import os
 
 from jobq import adding
 from jobq.clock import Wake
-from jobq.errors import InvalidInput, JobNotFound, WaitTimeout
+from jobq.errors import InvalidInput, JobNotFound, JobqError, WaitTimeout
 from jobq.job import ENDED, Job, State
 from jobq.spec import checked_queue
 from jobq.store import Query
@@ -163,9 +163,7 @@ class Queue:
             JobNotFound: there is no such job.
             WrongState: it is completed or dead.
         """
-        from jobq import changing
-
-        return changing.cancel(self._app, job_id)
+        return _only(self.cancel_many([job_id]))
 
     def retry(self, job_id: str) -> Job:
         """Make a failed, dead or cancelled job pending now; a dead or cancelled one starts from 0 attempts.
@@ -174,9 +172,7 @@ class Queue:
             JobNotFound: there is no such job.
             WrongState: it is processing or completed.
         """
-        from jobq import changing
-
-        return changing.retry(self._app, job_id)
+        return _only(self.retry_many([job_id]))
 
     def delete(self, job_id: str) -> Job:
         """Delete a job and its output; the job as it was.
@@ -185,9 +181,37 @@ class Queue:
             JobNotFound: there is no such job.
             WrongState: it is running.
         """
+        return _only(self.delete_many([job_id]))
+
+    def cancel_many(self, job_ids: Sequence[str]) -> dict[str, Job | JobqError]:
+        """As `cancel` for each; by id the job after that, or what `cancel` would raise. A transaction for a thousand.
+
+        Raises:
+            InvalidInput: a text in place of the ids.
+        """
         from jobq import changing
 
-        return changing.delete(self._app, job_id)
+        return changing.cancel(self._app, _several("job_ids", job_ids))
+
+    def retry_many(self, job_ids: Sequence[str]) -> dict[str, Job | JobqError]:
+        """As `retry` for each; see `cancel_many`.
+
+        Raises:
+            InvalidInput: a text in place of the ids.
+        """
+        from jobq import changing
+
+        return changing.retry(self._app, _several("job_ids", job_ids))
+
+    def delete_many(self, job_ids: Sequence[str]) -> dict[str, Job | JobqError]:
+        """As `delete` for each; see `cancel_many`.
+
+        Raises:
+            InvalidInput: a text in place of the ids.
+        """
+        from jobq import changing
+
+        return changing.delete(self._app, _several("job_ids", job_ids))
 
     def prune(self, *, older_than: timedelta | float, states: frozenset[State] = frozenset({State.COMPLETED})) -> int:
         """Delete ended jobs of these states, and their output, that last changed that long ago; how many.
@@ -294,6 +318,14 @@ class Queue:
         served = None if queues is None else _several("queues", queues)
         summary = Worker(self._app, count=concurrency, queues=served, until="empty").run()
         return summary.completed, summary.dead
+
+
+def _only(answers: dict[str, Job | JobqError]) -> Job:
+    """The one answer; raised, if it is an error."""
+    (answer,) = answers.values()
+    if isinstance(answer, JobqError):
+        raise answer
+    return answer
 
 
 def _several(field: str, names: Sequence[str]) -> Sequence[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from jobq.errors import JobNotFound, NotSupported
+from jobq.errors import JobChanged, JobNotFound, NotSupported
 from jobq.job import State
 from jobq.light import suppress
 from jobq.records import record
@@ -237,6 +237,18 @@ class Store(ABC):
             JobNotFound: it was deleted.
             JobChanged: its version differs.
         """
+
+    def change_many(self, changes: Sequence[tuple[Job, Change]], *, now: datetime) -> list[Job]:
+        """As `change`, for jobs of different ids; the jobs after it, of those that still had the version given.
+
+        This one changes each by itself; a store overrides it where all cost less than each, with one transaction and
+        one sync.
+        """
+        changed = []
+        for before, change in changes:
+            with suppress(JobChanged, JobNotFound):
+                changed.append(self.change(before, change, now=now))
+        return changed
 
     @abstractmethod
     def get(self, job_id: str) -> Job:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from jobq.changing import BATCH
 from jobq.cli.base import Globals, Group, command, confirm, first_failure, with_globals
 from jobq.cli.selection import Selection, exact_job, find, select, selection
 from jobq.cli.streams import show_json
 from jobq.cli.text import columns, one_line
-from jobq.errors import StoreUnavailable, WaitTimeout, WrongState
+from jobq.errors import JobqError, StoreUnavailable, WaitTimeout, WrongState
 from jobq.job import State
 from jobq.times import format_time, parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from jobq.job import Job
 
@@ -49,19 +50,15 @@ def cancel_command(state: Globals, selection: Selection, **options: Any) -> int:
     """Cancel waiting jobs, and stop running ones with all their processes; returns when those are gone."""
     selection = _in_states(selection, State.PENDING, State.FAILED, State.PROCESSING)
     held_up: dict[str | None, str] = {}
-    recovered: list[bool] = []
 
     def recover() -> None:
         held_up.clear()
         held_up.update((held.worker.id, held.why) for held in state.queue.recover())
 
-    def cancel(job: Job) -> Job | None:
-        if job.state is State.CANCELLED:
-            return None
-        if job.state is State.PROCESSING and not recovered:
-            recovered.append(True)
+    def cancel(jobs: list[Job]) -> dict[str, Job | JobqError]:
+        if any(job.state is State.PROCESSING for job in jobs):
             recover()
-        return state.queue.cancel(job.id)
+        return state.queue.cancel_many([job.id for job in jobs])
 
     def finish(job: Job) -> Job:
         while job.state is State.PROCESSING:
@@ -78,7 +75,7 @@ def cancel_command(state: Globals, selection: Selection, **options: Any) -> int:
             raise WrongState(job.id, job.state, "cancel")
         return job
 
-    return _change(state, selection, "cancel", cancel, finish, **options)
+    return _change(state, selection, _Act("cancel", cancel, already=State.CANCELLED, finish=finish), **options)
 
 
 @command("retry", short_help="Try failed, dead or cancelled jobs again, now.")
@@ -87,7 +84,7 @@ def cancel_command(state: Globals, selection: Selection, **options: Any) -> int:
 def retry_command(state: Globals, selection: Selection, **options: Any) -> int:
     """Make jobs pending now: a failed one keeps its attempts, a dead or cancelled one starts from 0."""
     selection = _in_states(selection, State.FAILED, State.DEAD, State.CANCELLED)
-    return _change(state, selection, "retry", _retry(state), **options)
+    return _change(state, selection, _retry(state), **options)
 
 
 @command("delete", short_help="Delete jobs and their output.")
@@ -96,7 +93,7 @@ def retry_command(state: Globals, selection: Selection, **options: Any) -> int:
 def delete_command(state: Globals, selection: Selection, **options: Any) -> int:
     """Delete jobs, whatever their state, with their output. A running one is refused: cancel it first."""
     selection = _in_states(selection, *(set(State) - {State.PROCESSING}))
-    return _change(state, selection, "delete", _delete(state), **options)
+    return _change(state, selection, _delete(state, "delete"), **options)
 
 
 @command("prune", short_help="Delete jobs that ended long ago.")
@@ -179,7 +176,7 @@ def dlq_list(state: Globals, selection: Selection, as_json: bool) -> int:
 def dlq_retry(state: Globals, selection: Selection, everything: bool, **options: Any) -> int:
     """Make dead jobs pending again, with attempts 0."""
     selection = _dead_only(selection, everything)
-    return _change(state, selection, "retry", _only_dead("retry", _retry(state)), **options)
+    return _change(state, selection, replace(_retry(state), only_dead=True), **options)
 
 
 @dlq_command.command("purge", short_help="Delete dead jobs and their output.")
@@ -190,79 +187,99 @@ def dlq_retry(state: Globals, selection: Selection, everything: bool, **options:
 def dlq_purge(state: Globals, selection: Selection, everything: bool, **options: Any) -> int:
     """Delete dead jobs and their output."""
     selection = _dead_only(selection, everything)
-    return _change(state, selection, "purge", _only_dead("purge", _delete(state)), **options)
+    return _change(state, selection, replace(_delete(state, "purge"), only_dead=True), **options)
 
 
-def _change(
-    state: Globals,
-    chosen: Selection,
-    verb: str,
-    act: Callable[[Job], Job | None],
-    finish: Callable[[Job], Job] = lambda job: job,
-    *,
-    yes: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> int:
-    """Do something to the selected jobs, one after the other; the exit code of the first failure.
+@dataclass(frozen=True, slots=True)
+class _Act:
+    """What is done to selected jobs.
 
-    Args:
-        act: does it to one job; None from it: that job is so already.
+    Attributes:
+        verb: what it is called.
+        many: does it; by id the job after that, or why it could not be done.
+        already: jobs in this state are so already.
+        only_dead: others than dead ones are refused.
         finish: waits for what is not done at once, and answers with the job as it is then.
     """
+
+    verb: str
+    many: Callable[[list[Job]], dict[str, Job | JobqError]]
+    already: State | None = None
+    only_dead: bool = False
+    finish: Callable[[Job], Job] = lambda job: job
+
+    def on(self, jobs: Sequence[Job]) -> dict[str, Job | JobqError]:
+        """Do it; the answers, by id. There is none for a job that is so already."""
+        what = f"{self.verb} from the dead letter queue"
+        answers: dict[str, Job | JobqError] = {
+            job.id: WrongState(job.id, job.state, what, (State.DEAD,))
+            for job in jobs
+            if self.only_dead and job.state is not State.DEAD
+        }
+        return answers | self.many([job for job in jobs if job.id not in answers and job.state is not self.already])
+
+
+def _change(state: Globals, chosen: Selection, act: _Act, *, yes: bool, dry_run: bool, as_json: bool) -> int:
+    """Do something to the selected jobs, a batch at a time; the exit code of the first failure."""
     if chosen.nothing:
         raise click.UsageError("say which jobs: ids, or conditions as --state")
     if dry_run:
         jobs, code = select(state, chosen, whole_ids=True)
-        state.note(f"would {verb} {_jobs(len(jobs))}")
+        state.note(f"would {act.verb} {_jobs(len(jobs))}")
         click.echo("".join(f"{job.id}\n" for job in jobs), nl=False)
         return code
     if chosen.ids:
-        look_ups = [functools.partial(exact_job, state, job_id) for job_id in chosen.ids]
+        looked_up = [_looked_up(state, job_id) for job_id in chosen.ids]
     else:
-        found = list(find(state, chosen))
-        if not found:
+        looked_up = list(find(state, chosen))
+        if not looked_up:
             state.note("no jobs are selected")
             return 0
-        confirm(f"{verb.capitalize()} {_jobs(len(found))}?", yes=yes)
-        look_ups = [functools.partial(_itself, job) for job in found]
-    changed: list[Job] = []
+        confirm(f"{act.verb.capitalize()} {_jobs(len(looked_up))}?", yes=yes)
     records: list[Job] = []
+    changed: list[Job] = []
 
-    def one(look_up: Callable[[], Job]) -> None:
-        job = look_up()
-        try:
-            after = act(job)
-        except WrongState:
-            if chosen.ids:
-                raise
+    def settle(job: Job | JobqError, answers: Mapping[str, Job | JobqError]) -> None:
+        if isinstance(job, JobqError):
+            raise job
+        answer = answers.get(job.id)
+        if isinstance(answer, WrongState) and not chosen.ids:
             return  # it was selected by what it was a moment ago
-        if after is None:
+        if isinstance(answer, JobqError):
+            raise answer
+        if answer is None:
             state.note(f"Job {job.id} is {job.state} already")
         else:
-            changed.append(after)
-        records.append(after or job)
+            changed.append(answer)
+        records.append(answer or job)
 
-    code = first_failure(functools.partial(one, look_up) for look_up in look_ups)
+    code = 0
+    for start in range(0, len(looked_up), BATCH):
+        batch = looked_up[start : start + BATCH]
+        answers = act.on([job for job in batch if not isinstance(job, JobqError)])
+        code = code or first_failure(functools.partial(settle, job, answers) for job in batch)
     done: dict[str, Job] = {}
 
     def complete(job: Job) -> None:
-        done[job.id] = finish(job)
+        done[job.id] = act.finish(job)
 
     later = first_failure(functools.partial(complete, job) for job in changed)
     if as_json:
         show_json([done.get(job.id, job).full_record() for job in records])
     if len(done) > ONE_LINE_EACH:
-        state.note(f"{_jobs(len(done))} {_PAST[verb]}")
+        state.note(f"{_jobs(len(done))} {_PAST[act.verb]}")
     else:
         for job in done.values():
-            told = f" ({job.state})" if verb == "retry" else ""
-            state.note(f"Job {job.id} {_PAST[verb]}{told}")
+            told = f" ({job.state})" if act.verb == "retry" else ""
+            state.note(f"Job {job.id} {_PAST[act.verb]}{told}")
     return code or later
 
 
-def _itself(job: Job) -> Job:
-    return job
+def _looked_up(state: Globals, job_id: str) -> Job | JobqError:
+    try:
+        return exact_job(state, job_id)
+    except JobqError as error:
+        return error
 
 
 def _in_states(chosen: Selection, *states: State) -> Selection:
@@ -280,21 +297,12 @@ def _dead_only(chosen: Selection, everything: bool) -> Selection:
     return chosen
 
 
-def _only_dead(verb: str, act: Callable[[Job], Job | None]) -> Callable[[Job], Job | None]:
-    def checked(job: Job) -> Job | None:
-        if job.state is not State.DEAD:
-            raise WrongState(job.id, job.state, f"{verb} from the dead letter queue", ("dead",))
-        return act(job)
-
-    return checked
+def _retry(state: Globals) -> _Act:
+    return _Act("retry", lambda jobs: state.queue.retry_many([job.id for job in jobs]), already=State.PENDING)
 
 
-def _retry(state: Globals) -> Callable[[Job], Job | None]:
-    return lambda job: None if job.state is State.PENDING else state.queue.retry(job.id)
-
-
-def _delete(state: Globals) -> Callable[[Job], Job | None]:
-    return lambda job: state.queue.delete(job.id)
+def _delete(state: Globals, verb: str) -> _Act:
+    return _Act(verb, lambda jobs: state.queue.delete_many([job.id for job in jobs]))
 
 
 def _dead_row(job: Job) -> list[str]:

@@ -208,6 +208,18 @@ class StoreJobs(StoreFixtures):
         with pytest.raises(JobNotFound):
             store.change(make_job("missing"), Change({"priority": 1}), now=START)
 
+    def test_of_many_those_are_changed_that_are_as_they_were(self, store: Store, other: Store) -> None:
+        stale, *fresh = jobs = [make_job(name) for name in ("stale", "one", "two")]
+        store.add(new(*jobs), now=START)
+        kept = other.change(stale, Change({"priority": 1}), now=later(1))
+        change = Change({"priority": 2})
+        asked = [stale, fresh[0], make_job("missing"), fresh[1]]
+        changed = store.change_many([(job, change) for job in asked], now=later(2))
+        assert changed == [job.changed(change, now=later(2)) for job in fresh]
+        assert other.get_many(["stale", "one", "two"]) == {job.id: job for job in (kept, *changed)}
+        assert store.change_many([(job, change) for job in jobs], now=later(3)) == []
+        assert store.change_many([], now=later(3)) == []
+
     def test_a_job_that_is_as_it_was_has_changed_all_the_same(self, store: Store, other: Store) -> None:
         seen = make_job("one")
         store.add(new(seen), now=START)

@@ -130,20 +130,27 @@ class JsonStore(Store):
         return self.access.asked(lambda view: [kept.job for kept in view.held.get(worker.id, {}).values()], [])
 
     def change(self, before: Job, change: Change, *, now: datetime) -> Job:
+        for job in self.change_many([(before, change)], now=now):
+            return job
+        self.get(before.id)
+        raise JobChanged(before.id)
+
+    def change_many(self, changes: Sequence[tuple[Job, Change]], *, now: datetime) -> list[Job]:
         from jobq_json import transactions
 
         now = floor_ms(now)
-        with self.access.changing((before.id,)) as (generation, view, found):
-            generation.heed("change", before)
-            if before.id not in found:
-                raise JobNotFound(before.id)
-            kept, place = found[before.id]
-            if kept.job.version != before.version:
-                raise JobChanged(before.id)
-            job, record = transactions.change(view, kept, place, change, now=now)
+        with self.access.changing([before.id for before, _ in changes]) as (generation, view, found):
+            chosen = []
+            for before, change in changes:
+                generation.heed("change", before)
+                kept, place = found.get(before.id, (None, None))
+                if kept is not None and kept.job.version == before.version:
+                    chosen.append((kept, place, change))
+            jobs, record = transactions.change(view, chosen, now=now)
             generation.append(view, record)
-        self.access.settle(generation, ring=True)
-        return job
+        if record:
+            self.access.settle(generation, ring=True)
+        return jobs
 
     def get(self, job_id: str) -> Job:
         found = self.access.read(lambda view: view.locate((job_id,)).get(job_id), None)

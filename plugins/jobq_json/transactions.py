@@ -85,10 +85,13 @@ def claim(
     return answer, f'{{{head},"ended":[{",".join(changes)}],"claims":{encode(taken)}}}', ring
 
 
-def change(view: View, kept: Kept, place: Place, new: Change, *, now: datetime) -> tuple[Job, str]:
-    """One job changes; the job after it, and the record."""
-    job = view.change(kept, place, new, now)
-    return job, encode({"op": "set", "at": format_time(now), "jobs": [_entry(kept.id, new, place)]})
+def change(view: View, changes: Sequence[tuple[Kept, Place, Change]], *, now: datetime) -> tuple[list[Job], str]:
+    """Jobs change; the jobs after it, and the record, "" where there are none."""
+    if not changes:
+        return [], ""
+    jobs = [view.change(kept, place, new, now) for kept, place, new in changes]
+    entries = [_entry(kept.id, new, place) for kept, place, new in changes]
+    return jobs, encode({"op": "set", "at": format_time(now), "jobs": entries})
 
 
 def delete(view: View, found: Sequence[tuple[Kept, Place]]) -> str:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from file_store import FileStore
 
-from jobq.errors import DuplicateJob, StoreUnavailable
+from jobq.errors import DuplicateJob, JobChanged, JobNotFound, StoreUnavailable
 from jobq.job import WAITING, Change, State
 from jobq.store import Claimed, NewJob, Wanted
 from jobq.testing import MemoryStorage, MemoryStore
@@ -330,6 +330,23 @@ class ForgetsTheCancelRequest(MemoryStore):
 class IgnoresAStaleRev(MemoryStore):
     def change(self, before, change, *, now):
         return super().change(self.get(before.id), change, now=now)
+
+
+@fault("test_of_many_those_are_changed_that_are_as_they_were")
+class ChangesNoneOfManyAfterAStaleOne(MemoryStore):
+    def change_many(self, changes, *, now):
+        changed = []
+        with contextlib.suppress(JobChanged, JobNotFound):
+            for before, change in changes:
+                changed.append(self.change(before, change, now=now))
+        return changed
+
+
+@fault("test_of_many_those_are_changed_that_are_as_they_were")
+class ChangesManyWhateverTheirVersion(MemoryStore):
+    def change_many(self, changes, *, now):
+        stored = self.get_many([before.id for before, _ in changes])
+        return super().change_many([(stored.get(job.id, job), change) for job, change in changes], now=now)
 
 
 @fault("test_a_job_that_is_as_it_was_has_changed_all_the_same")

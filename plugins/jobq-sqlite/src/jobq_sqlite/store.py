@@ -10,6 +10,7 @@ from jobq import presence
 from jobq.bell import Bell
 from jobq.errors import DuplicateJob, InvalidInput, JobChanged, JobNotFound, NotSupported, StoreUnreadable
 from jobq.job import State
+from jobq.notices import heed
 from jobq.store import Claim, Claimed, Counts, Store
 from jobq.times import floor_ms
 from jobq_sqlite import claiming, finding, incoming, lanes, notices, rows, schema
@@ -121,20 +122,29 @@ class SqliteStore(Store):
         return self._database.asked(ask, [], "")
 
     def change(self, before: Job, change: Change, *, now: datetime) -> Job:
+        for job in self.change_many([(before, change)], now=now):
+            return job
+        self.get(before.id)
+        raise JobChanged(before.id)
+
+    def change_many(self, changes: Sequence[tuple[Job, Change]], *, now: datetime) -> list[Job]:
         now = floor_ms(now)
-        with self._database.writing("change", before) as connection:
-            found = self._by_ids(connection, [before.id])
-            if not found:
-                raise JobNotFound(before.id)
-            ((seq, stored),) = found
-            if stored.version != before.version:
-                raise JobChanged(before.id)
-            job = stored.changed(change, now=now)
-            changes = Changes(connection)
-            changes.replace(seq, stored, job)
-            changes.count()
-        self._bell.ring()
-        return job
+        changed = []
+        with self._database.writing("") as connection:
+            notice = notices.read(connection)
+            stored = {job.id: (seq, job) for seq, job in self._by_ids(connection, [job.id for job, _ in changes])}
+            written = Changes(connection)
+            for before, change in changes:
+                heed(notice, "change", before)
+                seq, job = stored.get(before.id, (0, None))
+                if job is not None and job.version == before.version:
+                    after = job.changed(change, now=now)
+                    written.replace(seq, job, after)
+                    changed.append(after)
+            written.count()
+        if changed:
+            self._bell.ring()
+        return changed
 
     def get(self, job_id: str) -> Job:
         for _, job in self._found([job_id]):
