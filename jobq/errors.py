@@ -70,11 +70,12 @@ class JobNotFound(NotFound):
 
 
 class WorkerNotFound(NotFound):
-    """No live worker has this id, name or pid."""
+    """No live worker has this id, name or pid; on this host, unless it was looked for `everywhere`."""
 
-    def __init__(self, worker: str) -> None:
+    def __init__(self, worker: str, *, everywhere: bool = False) -> None:
         self.worker = worker
-        super().__init__(f"no worker {_shown(worker)} on this host; `jobq worker list` shows them")
+        place = "" if everywhere else " on this host"
+        super().__init__(f"no worker {_shown(worker)}{place}; `jobq worker list` shows them")
 
 
 class UnknownKey(NotFound):

@@ -136,6 +136,14 @@ class Presence(ABC):
         del info
         return False
 
+    @property
+    def stop_asked(self) -> int:
+        """How it was asked to stop by `Store.ask_to_stop`, as `jobq.draining` has it; 0: not.
+
+        Asked each time that the worker looks around.
+        """
+        return 0
+
     @abstractmethod
     def close(self, *, clean: bool = True) -> None:
         """Leave. Claims still held are lost from here on.

@@ -345,6 +345,20 @@ class Store(ABC):
     def forget(self, worker: WorkerInfo) -> None:
         """Remove what is kept of a lost member, once nothing of it runs and none of its claims is left."""
 
+    def ask_to_stop(self, worker: WorkerInfo, level: int) -> None:
+        """Ask a member to stop, wherever it is; its watch wakes, and its `Presence.stop_asked` is this from then on.
+
+        A lower level than one asked for before changes nothing; nor does asking one that is gone.
+
+        Args:
+            worker: who.
+            level: `jobq.draining.DRAIN` or `NOW`.
+
+        Raises:
+            NotSupported: the store has not the capability `hosts`; on one machine signals do it.
+        """
+        raise NotSupported(f"workers on other machines cannot be told to stop through the store {self.url}")
+
     @abstractmethod
     def watch(self, wake: Callable[[], None]) -> bool:
         """From the return of this until `close`, call `wake` when a job may have become claimable, a held one may

@@ -280,6 +280,9 @@ class Worker:
     def _look_around(self, presence: Presence, recovery: Recovery) -> bool:
         """What need not be done at every step; True if it may have given something to claim."""
         self._refresh_settings()
+        if presence.stop_asked > self._draining.level:
+            self.stop(presence.stop_asked)
+            return True
         return self._ask(lambda: self._look_at_store(presence, recovery), False)
 
     def _look_at_store(self, presence: Presence, recovery: Recovery) -> bool:

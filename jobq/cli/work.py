@@ -123,34 +123,43 @@ def start(
     return 0
 
 
-@worker_command.command("stop", short_help="Stop workers of this host.")
+@worker_command.command("stop", short_help="Stop workers.")
 @click.argument("workers", nargs=-1, metavar="[WORKER|PID]...")
 @click.option("--now", is_flag=True, help="End running jobs and hand them back, instead of letting them finish.")
 @click.option("--wait", is_flag=True, help="Return when the workers are gone.")
+@click.option("--all-hosts", is_flag=True, help="Those on other machines too, by way of the store.")
 @with_globals
-def stop(state: Globals, workers: tuple[str, ...], now: bool, wait: bool) -> int:
+def stop(state: Globals, workers: tuple[str, ...], now: bool, wait: bool, all_hosts: bool) -> int:
     """Tell workers to finish what they run and end; all of this host's, or those named by id, name or pid."""
+    from jobq.draining import DRAIN, NOW
     from jobq.processes import host
 
     number = signal.SIGQUIT if now else signal.SIGTERM
-    here = [info for info in state.queue.workers() if info.host == host()]
+    reached = [info for info in state.queue.workers() if all_hosts or info.host == host()]
     told: dict[str, WorkerInfo] = {}
 
-    def tell(chosen: Sequence[WorkerInfo]) -> None:
-        for info in chosen:
-            if info.id not in told:
-                told[info.id] = info
-                gone = not _send(info, number)
-                what = f"worker {info.pid} is gone already" if gone else f"Sent {number.name} to worker {info.pid}"
-                state.note(what)
+    def tell(info: WorkerInfo) -> None:
+        if info.id in told:
+            return
+        told[info.id] = info
+        if info.host != host():
+            state.app.store.ask_to_stop(info, NOW if now else DRAIN)
+            state.note(f"Asked worker {info.pid} on {one_line(info.host)} to stop")
+        elif _send(info, number):
+            state.note(f"Sent {number.name} to worker {info.pid}")
+        else:
+            state.note(f"worker {info.pid} is gone already")
 
-    if not workers:
-        if not here:
-            state.note("no worker runs here")
-        tell(here)
-        code = 0
+    def tell_named(name: str) -> None:
+        for info in _named(reached, name, everywhere=all_hosts):
+            tell(info)
+
+    if workers:
+        code = first_failure(functools.partial(tell_named, name) for name in workers)
     else:
-        code = first_failure(functools.partial(lambda name: tell(_named(here, name)), name) for name in workers)
+        if not reached:
+            state.note("no worker runs" if all_hosts else "no worker runs here")
+        code = first_failure(functools.partial(tell, info) for info in reached)
     if wait:
         _await_gone(state, set(told))
     return code
@@ -160,21 +169,26 @@ def stop(state: Globals, workers: tuple[str, ...], now: bool, wait: bool) -> int
 @click.option("--json", "as_json", is_flag=True, help="Print their records.")
 @with_globals
 def list_(state: Globals, as_json: bool) -> None:
-    """List the live workers and what they run."""
+    """List the live workers and what they run; the host of each where there are several."""
+    from jobq.processes import host
+
     workers = state.queue.workers()
     if as_json:
         show_json([info.record() for info in workers])
         return
-    rows = [("ID", "NAME", "PID", "STATE", "RUNNING", "QUEUES", "SINCE")]
+    if not workers:
+        state.note("no worker runs")
+        return
+    elsewhere = any(info.host != host() for info in workers)
+    rows = [("ID", "NAME", *(("HOST",) if elsewhere else ()), "PID", "STATE", "RUNNING", "QUEUES", "SINCE")]
     for info in workers:
         running = ", ".join(item.job for item in info.running) or "-"
         queues = "all" if info.queues is None else ",".join(info.queues)
         busy = f"{len(info.running)}/{info.count} {running}"
-        rows.append((info.id, info.name, str(info.pid), info.state, busy, queues, local_time(info.started)))
-    if not workers:
-        state.note("no worker runs")
-        return
-    click.echo("\n".join(columns(rows, sys.stdout, flexible=4)))
+        place = (one_line(info.host),) if elsewhere else ()
+        since = local_time(info.started)
+        rows.append((info.id, info.name, *place, str(info.pid), info.state, busy, queues, since))
+    click.echo("\n".join(columns(rows, sys.stdout, flexible=rows[0].index("RUNNING"))))
 
 
 @worker_command.command("logs", short_help="Show what a detached worker said.")
@@ -226,10 +240,10 @@ def _is_called(info: WorkerInfo, name: str) -> bool:
     return name in (info.id, info.name, str(info.pid))
 
 
-def _named(workers: Sequence[WorkerInfo], name: str) -> list[WorkerInfo]:
+def _named(workers: Sequence[WorkerInfo], name: str, *, everywhere: bool) -> list[WorkerInfo]:
     found = [info for info in workers if _is_called(info, name)]
     if not found:
-        raise WorkerNotFound(name)
+        raise WorkerNotFound(name, everywhere=everywhere)
     return found
 
 

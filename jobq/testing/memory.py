@@ -36,6 +36,7 @@ class MemoryStorage:
         paused: the paused queues and why.
         members: every worker that joined and was not forgotten, by id.
         gone: the ids of those that died or left.
+        stops: how members were asked to stop, by id.
         notice: what stands at its door.
         watchers: what the open handles want called, by handle.
         lock: held while any of this is read or changed.
@@ -48,6 +49,7 @@ class MemoryStorage:
     paused: dict[str, str] = field(default_factory=dict)
     members: dict[str, WorkerInfo] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
+    stops: dict[str, int] = field(default_factory=dict)
     notice: Notice | None = None
     watchers: dict[MemoryStore, Callable[[], None]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -94,6 +96,10 @@ class MemoryPresence(Presence):
     def __init__(self, storage: MemoryStorage, info: WorkerInfo) -> None:
         self.id, self.host = info.id, info.host
         self._storage = storage
+
+    @property
+    def stop_asked(self) -> int:
+        return self._storage.stops.get(self.id, 0)
 
     def close(self, *, clean: bool = True) -> None:
         del clean  # what is held is looked at instead
@@ -257,6 +263,11 @@ class MemoryStore(Store):
     def report(self, worker: Presence, info: WorkerInfo) -> None:
         with self.storage.lock:
             self.storage.members[worker.id] = info
+
+    def ask_to_stop(self, worker: WorkerInfo, level: int) -> None:
+        with self.storage.lock:
+            self.storage.stops[worker.id] = max(level, self.storage.stops.get(worker.id, 0))
+        self.storage.wake()
 
     def workers(self) -> list[WorkerInfo]:
         with self.storage.lock:

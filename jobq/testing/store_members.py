@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from jobq import lifecycle
+from jobq.draining import DRAIN, NOW
 from jobq.job import ENDED, Change, State
 from jobq.members import Presence, RunningJob
 from jobq.store import Claim, Store, Wanted
 from jobq.testing.builders import make_info, make_job, new
 from jobq.testing.clock import START
-from jobq.testing.store_fixtures import StoreFixtures, claim, finish, ids, into, later, release, success
+from jobq.testing.store_fixtures import StoreFixtures, claim, finish, ids, into, later, need, release, success
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,6 +113,24 @@ class StoreMembers(StoreFixtures):
         assert ids(third.held(worker)) == ["one"]
         assert third.lost(now=START) == []
 
+    def test_a_member_is_asked_to_stop_from_elsewhere(
+        self, store: Store, other: Store, worker: Presence, colleague: Presence
+    ) -> None:
+        need(store, "hosts")
+        (info,) = (info for info in other.workers() if info.id == worker.id)
+        assert (worker.stop_asked, colleague.stop_asked) == (0, 0)
+        bell = threading.Event()
+        watches = store.watch(bell.set)
+        other.ask_to_stop(info, DRAIN)
+        assert not watches or bell.wait(WOKEN_WITHIN), "not woken"
+        _await_stop(worker, DRAIN)
+        other.ask_to_stop(info, NOW)
+        _await_stop(worker, NOW)
+        other.ask_to_stop(info, DRAIN)
+        assert (worker.stop_asked, colleague.stop_asked) == (NOW, 0)
+        worker.close()
+        other.ask_to_stop(info, DRAIN)
+
     def test_a_watch_wakes_for_what_is_done_elsewhere(
         self, store: Store, other: Store, worker: Presence, colleague: Presence
     ) -> None:
@@ -191,3 +211,10 @@ class StoreMembers(StoreFixtures):
             store.close()
             store.close()
         assert handle().check() == []
+
+
+def _await_stop(worker: Presence, level: int) -> None:
+    end = time.monotonic() + WOKEN_WITHIN
+    while worker.stop_asked != level:
+        assert time.monotonic() < end, f"asked to stop at level {level}, it knows of {worker.stop_asked}"
+        time.sleep(0.01)

@@ -4,6 +4,7 @@ import pytest
 
 from jobq.testing import MemoryStorage, MemoryStore
 from jobq.testing.contracts import StoreContract
+from jobq.testing.store_members import StoreMembers
 
 
 class TestMemoryStore(StoreContract):
@@ -11,6 +12,22 @@ class TestMemoryStore(StoreContract):
     def open_store(self):
         storage = MemoryStorage()
         return lambda: MemoryStore(storage)
+
+    def die(self, presence):
+        presence.die()
+
+
+class SpanningStore(MemoryStore):
+    """It says that its workers are on several machines."""
+
+    capabilities = MemoryStore.capabilities | {"hosts"}
+
+
+class TestMembersOnSeveralMachines(StoreMembers):
+    @pytest.fixture
+    def open_store(self):
+        storage = MemoryStorage()
+        return lambda: SpanningStore(storage)
 
     def die(self, presence):
         presence.die()
