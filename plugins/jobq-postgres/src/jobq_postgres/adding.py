@@ -1,0 +1,156 @@
+"""New jobs: a few by one statement in one round trip, many by COPY; all of them or none."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import errors
+
+from jobq.errors import HIDDEN, DuplicateJob, InvalidInput, StoreMoved
+from jobq_postgres import reading
+from jobq_postgres.rows import ARRAYS, COLUMNS, columns
+from jobq_postgres.trouble import FORBIDDEN, TAKEN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from jobq.job import Job
+    from jobq.store import NewJob
+    from jobq_postgres.address import Address
+    from jobq_postgres.transactions import Transactions
+
+    Connection = psycopg.Connection[Any]
+
+FEW = 50
+"""Jobs up to which one statement is as quick as COPY."""
+
+_ADD = f"SELECT @schema@.add_jobs({ARRAYS})"
+_COPIED = ", ".join(["era", *(name for name in COLUMNS if name != "chosen")])
+_COPY = f"COPY @schema@.jobs ({_COPIED}) FROM STDIN"
+_ARCHIVED = "SELECT id FROM @schema@.archive WHERE id = ANY (%s)"
+
+
+def add(transactions: Transactions, new: Sequence[NewJob]) -> None:
+    """Store jobs in a transaction of their own.
+
+    Raises:
+        DuplicateJob: naming every id that is taken or comes twice.
+        StoreMoved: a notice forbids it.
+    """
+    address = transactions.address
+    with transactions.line.use() as connection:
+        _refuse_repeated(connection, address, new)
+        if len(new) > FEW:
+            _copy(transactions, connection, new)
+            return
+        with _refusals(), connection.pipeline() as pipeline:
+            with transactions.single(connection):
+                _send(connection, address, new)
+            pipeline.sync()
+            transactions.ring(connection)
+
+
+def add_within(address: Address, own: Connection, theirs: Connection, new: Sequence[NewJob]) -> None:
+    """Store jobs in the transaction that is under way on a connection of the application.
+
+    Args:
+        own: the store's connection, which sees what was committed whatever snapshot the other one has.
+
+    Raises:
+        DuplicateJob, StoreMoved: as `add`; the transaction can go on.
+        InvalidInput: there is no transaction.
+    """
+    if theirs.autocommit and theirs.info.transaction_status == 0:
+        raise InvalidInput("connection", HIDDEN, "is in no transaction: use `with connection.transaction():`")
+    _refuse_repeated(own, address, new)
+    if not theirs.autocommit and theirs.info.transaction_status == 0:
+        theirs.execute("SELECT")  # so that what follows is a savepoint in it, and not all of it
+    with theirs.transaction():
+        with _refusals():
+            _send(theirs, address, new)
+        chosen = [item.job.id for item in new if not item.generated]
+        taken = [row[0] for row in own.execute(address.sql(_ARCHIVED), [chosen])] if chosen else []
+        if taken:
+            raise DuplicateJob(taken)
+        notice = own.execute(address.sql("SELECT state, url FROM @schema@.notice")).fetchone()
+        if notice is not None:
+            raise StoreMoved(*notice)
+        theirs.execute("SELECT pg_notify(%s, '')", [address.channel])
+
+
+def _send(connection: Connection, address: Address, new: Sequence[NewJob]) -> None:
+    connection.execute(address.sql(_ADD), columns([item.job for item in new], [not item.generated for item in new]))
+
+
+def _copy(transactions: Transactions, connection: Connection, new: Sequence[NewJob]) -> None:
+    address = transactions.address
+    chosen = [item.job.id for item in new if not item.generated]
+    try:
+        with connection.pipeline():
+            transactions.begin(connection)
+            notice = connection.execute(address.sql("SELECT * FROM @schema@.enter()"))
+            opened = connection.execute(address.sql("SELECT @schema@.open_era()"))
+        found = notice.fetchone()
+        if found is not None and found[0] is not None:
+            connection.execute("ROLLBACK")
+            raise StoreMoved(*found)
+        (era,) = opened.fetchone() or (0,)
+        with connection.cursor() as cursor, cursor.copy(address.sql(_COPY).encode()) as copy:
+            for row in zip(*_without_chosen([item.job for item in new]), strict=True):
+                copy.write_row((era, *row))
+        if chosen:
+            taken = connection.execute(address.sql(_ARCHIVED), [chosen]).fetchall()
+            if taken:
+                connection.execute("ROLLBACK")
+                raise DuplicateJob(_in_order(new, {row[0] for row in taken} | _taken(connection, address, chosen)))
+        with connection.pipeline():
+            transactions.commit(connection, rings=True)
+    except errors.UniqueViolation:
+        connection.execute("ROLLBACK")
+        taken_ids = _taken(connection, address, [item.job.id for item in new])
+        raise DuplicateJob(_in_order(new, taken_ids)) from None
+
+
+def _without_chosen(jobs: Sequence[Job]) -> list[list[Any]]:
+    return [column for name, column in zip(COLUMNS, columns(jobs), strict=True) if name != "chosen"]
+
+
+def _refuse_repeated(connection: Connection, address: Address, new: Sequence[NewJob]) -> None:
+    ids = [item.job.id for item in new]
+    if len(set(ids)) == len(ids):
+        return
+    repeated = {job_id for job_id in ids if ids.count(job_id) > 1}
+    raise DuplicateJob(_in_order(new, repeated | _taken(connection, address, ids)))
+
+
+def _taken(connection: Connection, address: Address, ids: Iterable[str]) -> set[str]:
+    return reading.jobs(connection, address, ids).keys() | set()
+
+
+def _in_order(new: Sequence[NewJob], ids: set[str]) -> list[str]:
+    return list(dict.fromkeys(item.job.id for item in new if item.job.id in ids))
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What the function of the schema raises, as jobq's errors."""
+    try:
+        yield
+    except psycopg.Error as error:
+        said = error.diag.message_primary or ""
+        if error.sqlstate == FORBIDDEN:
+            raise StoreMoved(*said.split(" ", 1)) from None
+        if error.sqlstate == TAKEN:
+            raise DuplicateJob(said.split()) from None
+        raise
+
+
+def is_stored(stored: dict[str, Job], new: Sequence[NewJob]) -> bool:
+    """Whether what is stored under the ids of these jobs are these very ones, as they were added."""
+    return all(
+        there is not None and (there.created_at, there.what, there.payload) == (job.created_at, job.what, job.payload)
+        for job, there in ((item.job, stored.get(item.job.id)) for item in new)
+    )
+

@@ -1,0 +1,113 @@
+"""Changes of single jobs, wherever they are, deletions and pauses: each in a transaction that the caller commits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jobq.errors import JobChanged, JobNotFound
+from jobq.job import ENDED, State
+from jobq_postgres import reading, writing
+from jobq_postgres.rows import ARRAYS, COLUMNS, columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    import psycopg
+
+    from jobq.job import Change, Job
+    from jobq_postgres.address import Address
+
+    Connection = psycopg.Connection[Any]
+
+_NEW = f"unnest({ARRAYS}) WITH ORDINALITY AS e({', '.join(COLUMNS)}, nth)"
+_HOT = ", ".join(name for name in COLUMNS if name not in ("chosen", "record"))
+_INSERT = f"""
+INSERT INTO @schema@.jobs (seq, era, {_HOT}, record)
+SELECT coalesce(o.seq, nextval('@schema@.seqs')), era.era, {_HOT}, o.record::json
+FROM (SELECT e.*, s.seq FROM {_NEW} LEFT JOIN unnest(%s::text[], %s::bigint[]) s(old, seq) ON s.old = e.id ORDER BY nth) o
+CROSS JOIN (SELECT @schema@.open_era() AS era) era
+"""
+_KEEP = f"""
+WITH kept AS (
+    INSERT INTO @schema@.archive (id, seq, ended, queue, handler, state, updated_at, record)
+    SELECT o.id, coalesce(o.seq, nextval('@schema@.seqs')), nextval('@schema@.ends'), o.queue, o.handler, o.state,
+           o.updated_at, o.record::json
+    FROM (SELECT e.*, s.seq FROM {_NEW} LEFT JOIN unnest(%s::text[], %s::bigint[]) s(old, seq) ON s.old = e.id ORDER BY nth) o
+    RETURNING queue, state
+)
+INSERT INTO @schema@.tally SELECT queue, state, count(*) FROM kept GROUP BY queue, state
+"""
+_DROP = """
+WITH gone AS (DELETE FROM @schema@.archive WHERE id = ANY (%s) RETURNING id, seq, queue, state),
+counted AS (INSERT INTO @schema@.tally SELECT queue, state, -count(*) FROM gone GROUP BY queue, state)
+SELECT id, seq FROM gone
+"""
+_DELETE = "DELETE FROM @schema@.jobs WHERE id = ANY (%s)"
+_PAUSE = """
+INSERT INTO @schema@.paused AS p VALUES (%s, %s)
+ON CONFLICT (queue) DO UPDATE SET reason = excluded.reason WHERE p.reason <> excluded.reason
+"""
+_RESUME = "DELETE FROM @schema@.paused WHERE queue = %s"
+
+
+def change(connection: Connection, address: Address, before: Job, new: Change, *, now: datetime) -> tuple[Job, bool]:
+    """Apply a change as `Store.change` says; the job after it, and whether others should be woken.
+
+    Raises:
+        JobNotFound, JobChanged: as there.
+    """
+    stored = reading.locked(connection, address, [before.id]).get(before.id)
+    if stored is None:
+        raise JobNotFound(before.id)
+    if stored.version != before.version:
+        raise JobChanged(before.id)
+    after = stored.changed(new, now=now)
+    pairs = [(stored, after)]
+    if stored.state in ENDED:
+        ((_, seq),) = connection.execute(address.sql(_DROP), [[stored.id]]).fetchall()
+        insert(connection, address, [after], {stored.id: seq})
+    else:
+        writing.ended(connection, address, pairs)
+        writing.stayed(connection, address, pairs)
+    return after, writing.rings(pairs)
+
+
+def insert(connection: Connection, address: Address, jobs: Sequence[Job], seqs: dict[str, int] | None = None) -> None:
+    """Store jobs of which none is there, in any state but `processing`, in order.
+
+    Args:
+        seqs: the sequence numbers of those that had one.
+    """
+    old = [list((seqs or {}).keys()), list((seqs or {}).values())]
+    for statement, chosen in (
+        (_INSERT, [job for job in jobs if job.state not in ENDED]),
+        (_KEEP, [job for job in jobs if job.state in ENDED]),
+    ):
+        if chosen:
+            connection.execute(address.sql(statement), [*columns(chosen), *old])
+
+
+def delete(connection: Connection, address: Address, jobs: Sequence[Job]) -> list[str]:
+    """Delete those that have the version given and are not `processing`; the ids deleted."""
+    stored = reading.locked(connection, address, [job.id for job in jobs])
+    gone = [
+        job
+        for job in jobs
+        if job.id in stored and stored[job.id].version == job.version and job.state is not State.PROCESSING
+    ]
+    archived = [job.id for job in gone if job.state in ENDED]
+    waiting = [job.id for job in gone if job.state not in ENDED]
+    if archived:
+        connection.execute(address.sql(_DROP), [archived])
+    if waiting:
+        connection.execute(address.sql(_DELETE), [waiting])
+    return [job.id for job in gone]
+
+
+def pause(connection: Connection, address: Address, queue: str, reason: str | None) -> bool:
+    """Pause a queue for a reason, or with None resume it; whether others should be woken."""
+    if reason is not None:
+        connection.execute(address.sql(_PAUSE), [queue, reason])
+        return False
+    return connection.execute(address.sql(_RESUME), [queue]).rowcount > 0

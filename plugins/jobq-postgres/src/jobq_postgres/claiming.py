@@ -1,0 +1,203 @@
+"""One transaction that records what ended and claims what is next, in two round trips: look, then write and commit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from jobq import lifecycle
+from jobq.job import State
+from jobq.store import Claim, Claimed, runs_alone
+from jobq_postgres import writing
+from jobq_postgres.eras import STARTS
+from jobq_postgres.reading import locked
+from jobq_postgres.rows import BESIDE, live
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from jobq.job import Job
+    from jobq.members import Presence
+    from jobq.store import Ended, Wanted
+    from jobq_postgres.address import Address
+    from jobq_postgres.eras import Eras
+    from jobq_postgres.transactions import Transactions
+
+_CHOOSE = f"""
+SELECT id, state, run, rev, worker, started_at, updated_at, record, seq, era
+FROM @schema@.choose(%s, {STARTS}, %s::text[], %s::text[], %s, %s, %s)
+"""
+
+Key = tuple[str, int]
+
+
+class Ends:
+    """What ended, as it is recorded in one transaction.
+
+    Args:
+        unsure: job and run of ends that were sent in a transaction of which it is not known whether it took effect, and
+            whether a cancel had changed them.
+
+    Attributes:
+        refused, cancelled: as in `Claimed`.
+        applied: job and run of what was recorded, and whether a cancel has changed it.
+        rings: whether others should be woken.
+    """
+
+    def __init__(self, ended: Sequence[Ended], unsure: Mapping[Key, bool], now: datetime) -> None:
+        self.refused: list[Claim] = []
+        self.cancelled: list[Claim] = []
+        self.applied: dict[Key, bool] = {}
+        self.rings = False
+        self._unsure, self._now = unsure, now
+        self._todo: dict[Key, Ended] = {}
+        for item in ended:
+            key = item.claim.job.id, item.claim.run
+            if key in self._todo:
+                self.refused.append(item.claim)
+            else:
+                self._todo[key] = item
+        self._pairs: list[writing.Pair] = []
+        self._cursors: list[Any] = []
+
+    def send(self, connection: psycopg.Connection[Any], address: Address) -> None:
+        """Write the ends of runs that nobody has touched since they were claimed."""
+        self._pairs = [
+            (_as_held(item.claim), item.claim.job.changed(lifecycle.settled(item.claim.job, item.change), now=self._now))
+            for item in self._todo.values()
+        ]
+        if self._pairs:
+            self._cursors = [write(connection, address, self._pairs) for write in (writing.ended, writing.stayed)]
+
+    def settle(self, connection: psycopg.Connection[Any], address: Address) -> bool:
+        """Look what was written, and apply the fencing rule to the rest; whether more was written for that."""
+        written = writing.ids(*self._cursors)
+        self.rings = writing.rings(pair for pair in self._pairs if pair[1].id in written)
+        rest = []
+        for key, item in self._todo.items():
+            if key[0] in written:
+                self._note(item, cancelled=lifecycle.settled(item.claim.job, item.change) is not item.change)
+            else:
+                rest.append(item)
+        if not rest:
+            return False
+        stored = locked(connection, address, [item.claim.job.id for item in rest])
+        pairs = []
+        for item in rest:
+            there = stored.get(item.claim.job.id)
+            if there is not None and item.claim.holds(there):
+                change = lifecycle.settled(there, item.change)
+                pairs.append((there, there.changed(change, now=self._now)))
+                self._note(item, cancelled=change is not item.change)
+            else:
+                self._judge(item, there)
+        for write in (writing.ended, writing.stayed):
+            write(connection, address, pairs)
+        self.rings = self.rings or writing.rings(pairs)
+        return bool(pairs)
+
+    def _note(self, item: Ended, *, cancelled: bool) -> None:
+        self.applied[item.claim.job.id, item.claim.run] = cancelled
+        if cancelled:
+            self.cancelled.append(item.claim)
+
+    def _judge(self, item: Ended, there: Job | None) -> None:
+        """A run that is over: refuse its end, unless it is this very one, said again because nobody had answered."""
+        claim = item.claim
+        before = self._unsure.get((claim.job.id, claim.run))
+        of_run = [run for run in (there.history if there is not None else ()) if run.run == claim.run]
+        taken_away = any(run.outcome == "lost" for run in of_run)
+        if before is None or taken_away:
+            self.refused.append(claim)
+        else:
+            self._note(item, cancelled=before)
+
+
+def claim(
+    transactions: Transactions,
+    eras: Callable[[psycopg.Connection[Any]], Eras],
+    worker: Presence,
+    *,
+    wanted: Wanted,
+    limit: int,
+    ended: Sequence[Ended],
+    unsure: dict[Key, bool],
+    now: datetime,
+) -> Claimed:
+    """Record what ended, then claim, as `Store.claim` says.
+
+    `unsure` is replaced by what is not known to have taken effect, where the answer to the commit does not come.
+
+    Raises:
+        StoreError: it did not take effect, or nobody knows whether it did.
+        StoreMoved: the jobs are elsewhere.
+    """
+    address = transactions.address
+    ends = Ends(ended, unsure, now)
+    with transactions.begun("claim") as (connection, entered):
+        where = eras(connection)
+        with connection.pipeline():
+            notice = entered()
+            ends.send(connection, address)
+            chosen = _choose(connection, address, where, worker, wanted, limit, now) if limit > 0 else None
+        forbidden = notice() is not None
+        if ends.settle(connection, address) and chosen is not None:
+            chosen = _choose(connection, address, where, worker, wanted, limit, now)
+        rows = [] if chosen is None else chosen.fetchall()
+        claims = [] if forbidden else _claims(rows, worker, wanted, now)
+        unsure.clear()
+        unsure.update(ends.applied)
+        with connection.pipeline():
+            if claims:
+                writing.taken(connection, address, [each.job for each in claims])
+            transactions.commit(connection, rings=ends.rings)
+        unsure.clear()
+        if rows:
+            where.heed(connection, latest=rows[-1][9], walked=rows[-1][8], found=len(rows) - 1)
+    return Claimed(claims, ends.refused, ends.cancelled)
+
+
+def _choose(
+    connection: psycopg.Connection[Any],
+    address: Address,
+    eras: Eras,
+    worker: Presence,
+    wanted: Wanted,
+    limit: int,
+    now: datetime,
+) -> psycopg.Cursor[Any]:
+    return connection.execute(address.sql(_CHOOSE), [worker.id, *eras.starts, *wishes(wanted), now, limit], binary=True)
+
+
+def wishes(wanted: Wanted) -> list[Any]:
+    """The queues, handlers and `alone` of what is wanted, as the functions of the schema take them."""
+    return [
+        None if wanted.queues is None else list(wanted.queues),
+        None if wanted.handlers is None else sorted(wanted.handlers),
+        wanted.alone,
+    ]
+
+
+def _claims(rows: Sequence[Sequence[Any]], worker: Presence, wanted: Wanted, now: datetime) -> list[Claim]:
+    claims: list[Claim] = []
+    for row in rows[:-1]:
+        job = live(row[:8])
+        if wanted.leading is not None and not wanted.leading(job):
+            break
+        change = lifecycle.claimed(job, worker.id, now=now)
+        assert change.fields.keys() <= BESIDE  # noqa: S101 - columns hold these; the record stays as it is
+        claims.append(Claim(job.changed(change, now=now), worker.id, worker.host))
+        if runs_alone(job):
+            break
+    return claims
+
+
+def _as_held(claim: Claim) -> Job:
+    """The job as it is stored if the claim holds and nobody has changed it since."""
+    job = claim.job
+    if job.worker == claim.worker and job.state is State.PROCESSING:
+        return job
+    return replace(job, worker=claim.worker)

@@ -1,0 +1,104 @@
+"""Where claims begin to look, so that they do not pass again and again over what was claimed long ago.
+
+A claimed job leaves an entry in the index of what waits. Usually such entries are soon marked as dead and skipped; as
+long as some session holds an old snapshot, each scan has to look at every one of them. So jobs that become claimable
+enter the latest of several **eras**, which lead the index. When a claim has had to pass over many dead entries, the next
+era is begun. An era that nobody can enter any more is **closed**: of each of its lanes a handle remembers where the first
+job stands, and begins there, since nothing can come to stand before that. Whether it is closed is asked by a lock that
+everybody holds who enters it. Marks are kept for one connection, so that they never outlive a restore of the database.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import psycopg
+
+    from jobq_postgres.address import Address
+
+WALKED = 1000
+"""Index entries that a claim may read beyond those of the jobs that it finds, before something is done about it."""
+
+PAUSE = 0.5
+"""Seconds between two beginnings of an era by one handle."""
+
+_CLOSED = "SELECT e FROM unnest(%s::integer[]) e WHERE pg_try_advisory_xact_lock(@space@, e + 16)"
+_LANES = """
+SELECT l.era, l.queue, l.handler, l.alone, l.rank, h.run_at, h.seq
+FROM @schema@.lanes(%s::integer[]) l
+CROSS JOIN LATERAL @schema@.head(l.era, l.queue, l.handler, l.alone, l.rank, '-infinity', 0) h
+"""
+_ONWARD = """
+SELECT m.era, m.queue, m.handler, m.alone, m.rank, h.run_at, h.seq
+FROM unnest(%s::integer[], %s::text[], %s::text[], %s::boolean[], %s::smallint[], %s::timestamptz[], %s::bigint[])
+    AS m(era, queue, handler, alone, rank, run_at, seq)
+CROSS JOIN LATERAL @schema@.head(m.era, m.queue, m.handler, m.alone, m.rank, m.run_at, m.seq) h
+"""
+_BEGIN = "SELECT nextval('@schema@.eras') FROM @schema@.eras WHERE last_value = %s"
+
+STARTS = (
+    "%s::integer[], %s::integer, %s::integer[], %s::text[], %s::text[], %s::boolean[], %s::smallint[], "
+    "%s::timestamptz[], %s::bigint[]"
+)
+"""Placeholders for what `Eras.starts` answers with."""
+
+
+class Eras:
+    """What one connection knows of the eras.
+
+    Attributes:
+        known: the latest era that was seen; 0 at first.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self.known = 0
+        self._open: list[int] = []
+        self._marks: list[tuple[Any, ...]] = []
+        self._begun = float("-inf")
+
+    @property
+    def starts(self) -> list[Any]:
+        """The open eras, the latest known one, and the marks by column."""
+        columns = zip(*self._marks, strict=True) if self._marks else ((),) * 7
+        return [self._open, self.known, *(list(column) for column in columns)]
+
+    def heed(self, connection: psycopg.Connection[Any], *, latest: int, walked: int, found: int) -> None:
+        """After a claim, outside of its transaction: close eras, move marks on, begin an era, where there is reason to.
+
+        Args:
+            latest: the latest era, as the claim saw it.
+            walked: how many entries of the index it read.
+            found: how many jobs it found.
+        """
+        news = latest > self.known
+        self._open += range(self.known + 1, latest + 1)
+        self.known = max(self.known, latest)
+        idle = walked <= WALKED + 8 * found
+        if idle and not news:
+            return
+        if not idle and time.monotonic() - self._begun >= PAUSE:
+            self._begun = time.monotonic()
+            begun = connection.execute(self._address.sql(_BEGIN), [self.known]).fetchone()
+            if begun is not None:
+                self._open.append(begun[0])
+                self.known = begun[0]
+        self._close(connection)
+
+    def _close(self, connection: psycopg.Connection[Any]) -> None:
+        """Look which eras nobody can enter any more, and from where on their jobs stand."""
+        asked = [era for era in self._open if era != self.known]
+        sql = self._address.sql
+        closed = {era for (era,) in connection.execute(sql(_CLOSED), [asked])} if asked else set[int]()
+        marks: Iterable[tuple[Any, ...]] = ()
+        if self._marks:
+            marks = connection.execute(sql(_ONWARD), self.starts[2:]).fetchall()
+        if closed:
+            # By a snapshot that is younger than the last who could have entered
+            marks = [*marks, *connection.execute(sql(_LANES), [sorted(closed)])]
+        self._open = [era for era in self._open if era not in closed]
+        self._marks = list(marks)

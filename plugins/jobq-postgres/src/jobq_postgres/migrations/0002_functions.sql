@@ -1,0 +1,243 @@
+-- What is done on the server: it takes one round trip, or must be the same for whoever does it.
+
+-- The era that jobs enter which become claimable now. Whoever enters one holds it until the end of its transaction, so
+-- that it can be told when nobody will enter it any more. Neither the number nor the lock knows of snapshots.
+CREATE FUNCTION @schema@.open_era() RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE
+    era integer;
+BEGIN
+    LOOP
+        SELECT last_value INTO era FROM @schema@.eras;
+        PERFORM pg_advisory_xact_lock_shared(@space@, era + 16);
+        EXIT WHEN era = (SELECT last_value FROM @schema@.eras);
+    END LOOP;
+    RETURN era;
+END $$;
+
+-- To be called first in a transaction that writes jobs: no notice goes up until it ends. Answers with that which is up.
+CREATE FUNCTION @schema@.enter(OUT notice_state text, OUT notice_url text) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(@space@, 0);
+    SELECT n.state, n.url INTO notice_state, notice_url FROM @schema@.notice n;
+END $$;
+
+-- Adds jobs, all or none; raises JQ001 with the notice that forbids it, JQ002 with the ids that are taken.
+CREATE FUNCTION @schema@.add_jobs(
+    ids text[], chosen boolean[], queues text[], handlers text[], alones boolean[], ranks smallint[],
+    run_ats timestamptz[], states text[], runs bigint[], revs bigint[], created_ats timestamptz[],
+    started_ats timestamptz[], updated_ats timestamptz[], records text[]
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    notice record;
+    taken text[];
+BEGIN
+    SELECT * INTO notice FROM @schema@.enter();
+    IF notice.notice_state IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'JQ001', MESSAGE = notice.notice_state || ' ' || notice.notice_url;
+    END IF;
+    WITH era AS (SELECT @schema@.open_era() AS era),
+    new AS (
+        SELECT * FROM unnest(
+            ids, queues, handlers, alones, ranks, run_ats, states, runs, revs, created_ats, started_ats, updated_ats,
+            records
+        ) WITH ORDINALITY AS n(
+            id, queue, handler, alone, rank, run_at, state, run, rev, created_at, started_at, updated_at, record, nth
+        )
+    ),
+    added AS (
+        INSERT INTO @schema@.jobs
+            (id, seq, era, queue, handler, alone, rank, run_at, state, run, rev, created_at, started_at, updated_at,
+             record)
+        SELECT o.id, nextval('@schema@.seqs'), era.era, o.queue, o.handler, o.alone, o.rank, o.run_at, o.state, o.run,
+               o.rev, o.created_at, o.started_at, o.updated_at, o.record::json
+        FROM (SELECT * FROM new ORDER BY nth) o CROSS JOIN era
+        ON CONFLICT (id) DO NOTHING
+        RETURNING id
+    )
+    SELECT array_agg(new.id) INTO taken FROM new WHERE new.id NOT IN (SELECT added.id FROM added);
+    -- After the insert, which has waited for whoever was archiving a job of that id just now.
+    SELECT taken || array_agg(a.id) INTO taken
+    FROM @schema@.archive a
+    WHERE a.id IN (SELECT c.id FROM unnest(ids, chosen) c(id, chosen) WHERE c.chosen);
+    IF cardinality(taken) > 0 THEN
+        RAISE EXCEPTION USING ERRCODE = 'JQ002', MESSAGE = array_to_string(taken, ' ');
+    END IF;
+END $$;
+
+-- The lanes of some eras in which something waits: one step for each lane, however much is in it.
+CREATE FUNCTION @schema@.lanes(p_eras integer[])
+RETURNS TABLE (era integer, queue text, handler text, alone boolean, rank smallint)
+LANGUAGE sql STABLE ROWS 10
+SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+AS $$
+    WITH RECURSIVE lane AS (
+        SELECT f.* FROM unnest(p_eras) e(era) CROSS JOIN LATERAL (
+            SELECT j.era, j.queue, j.handler, j.alone, j.rank FROM @schema@.jobs j
+            WHERE j.state IN ('pending', 'failed') AND j.era = e.era
+            ORDER BY j.era, j.queue, j.handler, j.alone, j.rank LIMIT 1
+        ) f
+        UNION ALL
+        SELECT n.* FROM lane CROSS JOIN LATERAL (
+            SELECT j.era, j.queue, j.handler, j.alone, j.rank FROM @schema@.jobs j
+            WHERE j.state IN ('pending', 'failed') AND j.era = lane.era
+              AND (j.queue, j.handler, j.alone, j.rank) > (lane.queue, lane.handler, lane.alone, lane.rank)
+            ORDER BY j.era, j.queue, j.handler, j.alone, j.rank LIMIT 1
+        ) n
+    )
+    SELECT lane.* FROM lane
+$$;
+
+-- Where claims begin: the lanes of open eras from their beginning on, those of closed ones (`m_…`, one each) from a mark on;
+-- of them those that are wanted.
+CREATE FUNCTION @schema@.starts(
+    p_eras integer[], m_eras integer[], m_queues text[], m_handlers text[], m_alones boolean[], m_ranks smallint[],
+    m_run_ats timestamptz[], m_seqs bigint[], p_queues text[], p_handlers text[], p_alone boolean
+) RETURNS TABLE (
+    era integer, queue text, handler text, alone boolean, rank smallint, run_at timestamptz, seq bigint
+) LANGUAGE sql STABLE ROWS 10
+AS $$
+    SELECT s.* FROM (
+        SELECT l.*, '-infinity'::timestamptz, 0::bigint FROM @schema@.lanes(p_eras) l
+        UNION ALL
+        SELECT m.* FROM unnest(m_eras, m_queues, m_handlers, m_alones, m_ranks, m_run_ats, m_seqs) m
+    ) AS s(era, queue, handler, alone, rank, run_at, seq)
+    WHERE (p_queues IS NULL OR s.queue = ANY (p_queues))
+      AND (p_handlers IS NULL OR s.handler = '' OR s.handler = ANY (p_handlers))
+      AND (p_alone IS NULL OR s.alone = p_alone)
+      AND NOT EXISTS (SELECT FROM @schema@.paused p WHERE p.queue = s.queue)
+$$;
+
+-- The first of what waits behind these starts, at most `wide` of each and in all, in claim order; due by `p_now`.
+CREATE FUNCTION @schema@.heads(
+    p_eras integer[], m_eras integer[], m_queues text[], m_handlers text[], m_alones boolean[], m_ranks smallint[],
+    m_run_ats timestamptz[], m_seqs bigint[], p_queues text[], p_handlers text[], p_alone boolean,
+    p_now timestamptz, p_wide integer
+) RETURNS TABLE (id text, alone boolean, rank smallint, run_at timestamptz, seq bigint)
+LANGUAGE sql STABLE ROWS 10
+SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+AS $$
+    SELECT w.* FROM @schema@.starts(
+        p_eras, m_eras, m_queues, m_handlers, m_alones, m_ranks, m_run_ats, m_seqs, p_queues, p_handlers, p_alone
+    ) l CROSS JOIN LATERAL (
+        SELECT j.id, j.alone, j.rank, j.run_at, j.seq FROM @schema@.jobs j
+        WHERE j.state IN ('pending', 'failed') AND j.era = l.era AND j.queue = l.queue AND j.handler = l.handler
+          AND j.alone = l.alone AND j.rank = l.rank AND (j.run_at, j.seq) >= (l.run_at, l.seq) AND j.run_at <= p_now
+        ORDER BY j.run_at, j.seq LIMIT p_wide
+    ) w ORDER BY w.rank, w.run_at, w.seq LIMIT p_wide
+$$;
+
+-- The eras from one on; it reads what knows of no snapshot, and so is said to change.
+CREATE FUNCTION @schema@.eras_above(p_known integer) RETURNS integer[] LANGUAGE sql VOLATILE AS $$
+    SELECT ARRAY(SELECT generate_series(p_known + 1, (SELECT last_value FROM @schema@.eras)::integer))
+$$;
+
+-- The first of what waits in one lane, from a mark on.
+CREATE FUNCTION @schema@.head(
+    p_era integer, p_queue text, p_handler text, p_alone boolean, p_rank smallint, p_run_at timestamptz, p_seq bigint
+) RETURNS TABLE (run_at timestamptz, seq bigint) LANGUAGE sql STABLE ROWS 1
+SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+AS $$
+    SELECT j.run_at, j.seq FROM @schema@.jobs j
+    WHERE j.state IN ('pending', 'failed') AND j.era = p_era AND j.queue = p_queue AND j.handler = p_handler
+      AND j.alone = p_alone AND j.rank = p_rank AND (j.run_at, j.seq) >= (p_run_at, p_seq)
+    ORDER BY j.run_at, j.seq LIMIT 1
+$$;
+
+-- When the first of what is wanted is due; NULL where nothing waits.
+CREATE FUNCTION @schema@.next_due(
+    p_eras integer[], p_known integer, m_eras integer[], m_queues text[], m_handlers text[], m_alones boolean[],
+    m_ranks smallint[], m_run_ats timestamptz[], m_seqs bigint[], p_queues text[], p_handlers text[], p_alone boolean
+) RETURNS timestamptz LANGUAGE plpgsql
+AS $$
+BEGIN
+    RETURN (SELECT min(h.run_at) FROM @schema@.starts(
+        p_eras || @schema@.eras_above(p_known), m_eras, m_queues, m_handlers, m_alones, m_ranks, m_run_ats, m_seqs,
+        p_queues, p_handlers, p_alone
+    ) s CROSS JOIN LATERAL @schema@.head(s.era, s.queue, s.handler, s.alone, s.rank, s.run_at, s.seq) h);
+END $$;
+
+-- Locks the jobs that a claim may take, at most `p_limit`, in claim order; none where the worker is no member. A job that
+-- must run alone comes by itself, and only where it is first. Who is claimed by somebody else just now is passed over.
+-- The last row is none: its `seq` says how many entries of the index were read, its `era` which era is the latest.
+CREATE FUNCTION @schema@.choose(
+    p_worker text, p_eras integer[], p_known integer, m_eras integer[], m_queues text[], m_handlers text[],
+    m_alones boolean[], m_ranks smallint[], m_run_ats timestamptz[], m_seqs bigint[], p_queues text[],
+    p_handlers text[], p_alone boolean, p_now timestamptz, p_limit integer
+) RETURNS TABLE (
+    id text, seq bigint, era integer, state text, run bigint, rev bigint, worker text, started_at timestamptz,
+    updated_at timestamptz, record text
+) LANGUAGE plpgsql ROWS 10 AS $$
+DECLARE
+    before bigint := pg_stat_get_xact_tuples_returned('@schema@.jobs_waiting'::regclass);
+    newer integer[] := @schema@.eras_above(p_known);
+    wide integer := p_limit;
+    ids text[];
+    alones boolean[];
+    first integer;
+    got text[] := '{}';
+BEGIN
+    IF NOT EXISTS (
+        SELECT FROM @schema@.workers w WHERE w.id = p_worker AND w.seen + w.lease >= clock_timestamp()
+    ) THEN
+        RETURN;
+    END IF;
+    LOOP
+        SELECT array_agg(h.id ORDER BY h.rank, h.run_at, h.seq), array_agg(h.alone ORDER BY h.rank, h.run_at, h.seq)
+        INTO ids, alones
+        FROM @schema@.heads(p_eras || newer, m_eras, m_queues, m_handlers, m_alones, m_ranks, m_run_ats, m_seqs, p_queues,
+                            p_handlers, p_alone, p_now, wide) h;
+        EXIT WHEN ids IS NULL;
+        first := 1;
+        WHILE alones[first] LOOP
+            got := ARRAY(
+                SELECT j.id FROM @schema@.jobs j
+                WHERE j.id = ids[first] AND j.state IN ('pending', 'failed') FOR UPDATE SKIP LOCKED
+            );
+            EXIT WHEN cardinality(got) > 0;
+            first := first + 1;
+        END LOOP;
+        EXIT WHEN cardinality(got) > 0;
+        got := ARRAY(
+            SELECT j.id FROM unnest(ids, alones) WITH ORDINALITY c(id, alone, nth) JOIN @schema@.jobs j USING (id)
+            WHERE NOT c.alone AND j.state IN ('pending', 'failed')
+            ORDER BY c.nth LIMIT p_limit FOR UPDATE OF j SKIP LOCKED
+        );
+        EXIT WHEN cardinality(got) >= p_limit OR cardinality(ids) < wide;
+        wide := wide * 4;
+    END LOOP;
+    RETURN QUERY
+        SELECT j.id, j.seq, j.era, j.state, j.run, j.rev, j.worker, j.started_at, j.updated_at, j.record::text
+        FROM unnest(got) c(id) JOIN @schema@.jobs j USING (id)
+        ORDER BY j.rank, j.run_at, j.seq;
+    RETURN QUERY SELECT NULL, pg_stat_get_xact_tuples_returned('@schema@.jobs_waiting'::regclass) - before,
+        coalesce(newer[cardinality(newer)], p_known), NULL, NULL::bigint, NULL::bigint, NULL, NULL::timestamptz, NULL::timestamptz, NULL;
+END $$;
+
+-- Makes the parts of the archive for today and some days ahead; what there is stays. Done as the owner, since a worker's
+-- role may make no tables.
+CREATE FUNCTION @schema@.make_days(ahead integer) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    kind text;
+    day date;
+    part text;
+BEGIN
+    FOREACH kind IN ARRAY ARRAY['completed', 'cancelled'] LOOP
+        FOR day IN SELECT (now() AT TIME ZONE 'UTC')::date + n FROM generate_series(0, ahead) n LOOP
+            part := format('archive_%s_%s', kind, to_char(day, 'YYYYMMDD'));
+            CONTINUE WHEN to_regclass(format('%s.%I', '@schema@', part)) IS NOT NULL;
+            PERFORM pg_advisory_xact_lock(@space@, 2);
+            CONTINUE WHEN to_regclass(format('%s.%I', '@schema@', part)) IS NOT NULL;
+            EXECUTE format(
+                'CREATE TABLE %1$s.%2$I (LIKE %1$s.archive INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING INDEXES) '
+                'WITH (autovacuum_vacuum_insert_scale_factor = 0.5)', '@schema@', part
+            );
+            -- Attached, not made in place: that would lock the archive against everybody.
+            EXECUTE format(
+                'ALTER TABLE %1$s.archive_%2$s ATTACH PARTITION %1$s.%3$I FOR VALUES FROM (%4$L) TO (%5$L)', '@schema@',
+                kind, part, day || ' 00:00+00', (day + 1) || ' 00:00+00'
+            );
+        END LOOP;
+    END LOOP;
+END $$;
+SELECT @schema@.make_days(7);

@@ -1,0 +1,1 @@
+"""The steps that make the schema, as SQL files in their order; `jobq_postgres.schema` applies them."""

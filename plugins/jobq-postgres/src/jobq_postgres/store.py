@@ -1,0 +1,322 @@
+"""The store: what `jobq.store.Store` asks for, over one connection to a PostgreSQL server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+
+from jobq.errors import DuplicateJob, InvalidInput, JobNotFound, StoreUnavailable
+from jobq.job import State
+from jobq.notices import Notice, heed
+from jobq.store import Claim, Claimed, Counts, Store
+from jobq.times import floor_ms
+from jobq_postgres import adding, archiving, changing, claiming, finding, members, moving, reading, schema
+from jobq_postgres.address import parse
+from jobq_postgres.checking import check
+from jobq_postgres.connecting import Line
+from jobq_postgres.eras import STARTS, Eras
+from jobq_postgres.members import LeasePresence
+from jobq_postgres.rows import LIVE, live
+from jobq_postgres.transactions import Transactions, as_notice
+from jobq_postgres.watching import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
+    from typing import ClassVar
+
+    from jobq.job import Change, Job
+    from jobq.members import Presence, WorkerInfo
+    from jobq.providers import Context
+    from jobq.settings import Settings
+    from jobq.store import Ended, NewJob, Query, Wanted
+
+    Connection = psycopg.Connection[Any]
+
+T = TypeVar("T")
+
+_NOTICE = "SELECT state, url FROM @schema@.notice"
+_HELD = f"SELECT {LIVE} FROM @schema@.jobs WHERE state = 'processing' AND worker = ANY (%s) ORDER BY seq"  # noqa: S608
+_HOLDERS = "SELECT DISTINCT worker FROM @schema@.jobs WHERE state = 'processing'"
+_DUE = f"SELECT @schema@.next_due({STARTS}, %s::text[], %s::text[], %s)"
+
+
+class PostgresStore(Store):
+    """Jobs in a schema of a PostgreSQL database, for the workers of many machines.
+
+    Args:
+        settings: of them `durability` and `postgresql.lease`.
+        context: its `url` is what stands behind the scheme of a libpq URL; lock files of workers go into its home.
+
+    Raises:
+        InvalidInput: `durability` is neither `full` nor `normal`, or the URL is none.
+    """
+
+    capabilities: ClassVar[frozenset[str]] = frozenset({"processes", "durable", "hosts", "moves", "transactions"})
+
+    def __init__(self, settings: Settings, context: Context) -> None:
+        if settings["durability"] not in ("full", "normal"):
+            raise InvalidInput("durability", settings["durability"], "must be full or normal")
+        self.address = parse(context.url)
+        self.url = self.address.url
+        self._lease = settings["postgresql.lease"]
+        self._workers = f"{context.directory}/workers"
+        self._durable = settings["durability"] == "full"
+        self.line = Line(
+            self.address,
+            name="jobq",
+            silence=self._lease.total_seconds() / members.RENEWALS,
+            opened=self._opened,
+        )
+        self._transactions = Transactions(self.line, self.address, durable=self._durable)
+        self._eras = Eras(self.address)
+        self._unsure: dict[claiming.Key, bool] = {}
+        self._watch: Watch | None = None
+
+    def add(self, new: Sequence[NewJob], *, now: datetime, connection: Connection | None = None) -> list[Job]:
+        """As `Store.add`.
+
+        Args:
+            connection: of psycopg, to this very database, with a transaction under way: the jobs are there if and only
+                if that is committed.
+
+        Raises:
+            InvalidInput: the connection is none of psycopg, or in no transaction.
+        """
+        jobs = [item.job for item in new]
+        if not new:
+            return jobs
+        if connection is not None:
+            self._add_within(connection, new)
+            return jobs
+        try:
+            adding.add(self._transactions, new)
+        except StoreUnavailable:
+            if self.line.is_open:
+                raise
+            # Lost on the way: it took effect or did not, and the same ids cannot be added twice
+            try:
+                adding.add(self._transactions, new)
+            except DuplicateJob:
+                if not adding.is_stored(self.get_many([job.id for job in jobs]), new):
+                    raise
+        return jobs
+
+    def claim(
+        self, worker: Presence, *, wanted: Wanted, limit: int, now: datetime, ended: Sequence[Ended] = ()
+    ) -> Claimed:
+        def act() -> Claimed:
+            return claiming.claim(
+                self._transactions,
+                self._eras_of,
+                worker,
+                wanted=wanted,
+                limit=limit,
+                ended=ended,
+                unsure=self._unsure,
+                now=floor_ms(now),
+            )
+
+        return self._with_days(act)
+
+    def held(self, worker: Presence) -> list[Job]:
+        return self._ask(lambda connection: self._held(connection, [worker.id]))
+
+    def change(self, before: Job, change: Change, *, now: datetime) -> Job:
+        def act() -> Job:
+            with self._transactions.writing("change", before) as connection:
+                job, rings = changing.change(connection, self.address, before, change, now=floor_ms(now))
+                with connection.pipeline():
+                    self._transactions.commit(connection, rings=rings)
+            return job
+
+        try:
+            return self._with_days(act)
+        except StoreUnavailable:
+            if self.line.is_open:
+                raise
+            wished = before.changed(change, now=floor_ms(now))
+            if self.get(before.id) == wished:  # it took effect, and only its answer was lost
+                return wished
+            return self._with_days(act)
+
+    def get(self, job_id: str) -> Job:
+        found = self.get_many([job_id]).get(job_id)
+        if found is None:
+            raise JobNotFound(job_id)
+        return found
+
+    def get_many(self, job_ids: Iterable[str]) -> dict[str, Job]:
+        ids = list(job_ids)
+
+        def ask(connection: Connection) -> dict[str, Job]:
+            self._may_read(connection)
+            return reading.jobs(connection, self.address, ids)
+
+        return self._ask(ask)
+
+    def find(self, query: Query) -> Iterator[Job]:
+        def ask(connection: Connection) -> Iterator[Job]:
+            self._may_read(connection)
+            return finding.find(connection, self.address, query)
+
+        return self._ask(ask)
+
+    def counts(self, *, now: datetime) -> Counts:
+        def ask(connection: Connection) -> Counts:
+            self._may_read(connection)
+            return finding.counts(finding.count(connection, self.address, now))
+
+        return self._ask(ask)
+
+    def next_due(self, wanted: Wanted, *, now: datetime) -> datetime | None:
+        def ask(connection: Connection) -> datetime | None:
+            self._may_read(connection)
+            eras = self._eras_of(connection)
+            values = [*eras.starts, *claiming.wishes(wanted)]
+            row = connection.execute(self.address.sql(_DUE), values, binary=True).fetchone()
+            return None if row is None else row[0]
+
+        return self._ask(ask)
+
+    def pause(self, queue: str, paused: bool, *, reason: str = "", now: datetime) -> None:
+        with self._transactions.writing("pause") as connection:
+            rings = changing.pause(connection, self.address, queue, reason if paused else None)
+            with connection.pipeline():
+                self._transactions.commit(connection, rings=rings)
+
+    def delete(self, jobs: Sequence[Job]) -> list[str]:
+        if not jobs:
+            return []
+        with self._transactions.writing("delete") as connection:
+            deleted = changing.delete(connection, self.address, jobs)
+            self._transactions.commit(connection)
+        return deleted
+
+    def prune(self, *, states: frozenset[State], before: datetime, limit: int) -> list[str]:
+        with self._transactions.writing("prune") as connection:
+            archiving.tidy(connection, self.address)
+            pruned = archiving.prune(connection, self.address, states=states, before=before, limit=limit)
+            self._transactions.commit(connection)
+        return pruned
+
+    def restore(self, jobs: Sequence[Job], *, now: datetime) -> list[str]:
+        if not jobs:
+            return []
+
+        def act() -> list[str]:
+            with self._transactions.writing("restore") as connection:
+                stored = moving.restore(connection, self.address, jobs)
+                with connection.pipeline():
+                    self._transactions.commit(connection, rings=bool(stored))
+            return stored
+
+        return self._with_days(act)
+
+    def notice(self) -> Notice | None:
+        return self._ask(lambda connection: as_notice(connection.execute(self.address.sql(_NOTICE)).fetchone()))
+
+    def post(self, notice: Notice | None, *, now: datetime) -> None:
+        with self.line.use() as connection:
+            self._transactions.begin(connection)
+            rings = moving.post(connection, self.address, notice)
+            with connection.pipeline():
+                self._transactions.commit(connection, rings=rings)
+
+    def join(self, info: WorkerInfo) -> Presence:
+        with self.line.use():  # the schema is there from here on
+            pass
+        return LeasePresence(self.address, self._workers, info, self._lease, self.line.cut)
+
+    def report(self, worker: Presence, info: WorkerInfo) -> None:
+        with self.line.use() as connection:
+            members.report(connection, self.address, info)
+
+    def workers(self) -> list[WorkerInfo]:
+        def ask(connection: Connection) -> list[WorkerInfo]:
+            return [info for info, alive in members.everybody(connection, self.address, self._workers) if alive]
+
+        return self._ask(ask)
+
+    def lost(self, *, now: datetime) -> list[tuple[WorkerInfo, list[Claim]]]:
+        def ask(connection: Connection) -> list[tuple[WorkerInfo, list[Claim]]]:
+            holders = {row[0] for row in connection.execute(self.address.sql(_HOLDERS))}
+            everybody = members.everybody(connection, self.address, self._workers)
+            gone = [info for info, alive in everybody if not alive]
+            gone += members.unknown(self._workers, sorted(holders - {info.id for info, _ in everybody}))
+            claims: dict[str, list[Claim]] = {info.id: [] for info in gone}
+            hosts = {info.id: info.host for info in gone}
+            for job in self._held(connection, list(claims)) if holders & claims.keys() else ():
+                claims[str(job.worker)].append(Claim(job, str(job.worker), hosts[str(job.worker)]))
+            return [(info, claims[info.id]) for info in gone]
+
+        return self._ask(ask)
+
+    def forget(self, worker: WorkerInfo) -> None:
+        with self.line.use() as connection:
+            members.forget(connection, self.address, self._workers, worker)
+
+    def watch(self, wake: Callable[[], None]) -> bool:
+        with self.line.use():
+            pass
+        if self._watch is not None:
+            self._watch.close()
+        self._watch = Watch(self.address, self._transactions.token, self._workers, wake)
+        return self._watch.listens
+
+    def check(self) -> list[str]:
+        return self._ask(lambda connection: check(connection, self.address))
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+        self.line.close()
+
+    def _add_within(self, connection: Connection, new: Sequence[NewJob]) -> None:
+        if not isinstance(connection, psycopg.Connection):
+            raise InvalidInput("connection", connection, "must be a connection of psycopg 3, not an async one")
+        with self.line.use() as own:
+            adding.add_within(self.address, own, connection, new)
+
+    def _ask(self, ask: Callable[[Connection], T]) -> T:
+        """What is answered; a connection that turns out to be lost is no reason not to ask on another one."""
+        was_open = self.line.is_open
+        try:
+            with self.line.use() as connection:
+                return ask(connection)
+        except StoreUnavailable:
+            if not was_open or self.line.is_open:
+                raise
+        with self.line.use() as connection:
+            return ask(connection)
+
+    def _with_days(self, act: Callable[[], T]) -> T:
+        """Do what may archive jobs; once more where the archive had no part for this day."""
+        try:
+            return act()
+        except StoreUnavailable as error:
+            if not isinstance(error.__context__, psycopg.errors.CheckViolation):
+                raise
+        with self.line.use() as connection:
+            archiving.make_days(connection, self.address)
+        return act()
+
+    def _opened(self, connection: Connection) -> None:
+        schema.ensure(connection, self.address)
+        self._eras = Eras(self.address)
+        if not self.line.pooled and self._durable:
+            connection.execute("SELECT set_config('synchronous_commit', 'on', false) "
+                               "WHERE current_setting('synchronous_commit') = 'off'")
+
+    def _eras_of(self, connection: Connection) -> Eras:
+        del connection  # that which is open now: the eras are renewed with it
+        return self._eras
+
+    def _may_read(self, connection: Connection) -> None:
+        heed(as_notice(connection.execute(self.address.sql(_NOTICE)).fetchone()), "read")
+
+    def _held(self, connection: Connection, workers: list[str]) -> list[Job]:
+        rows = connection.execute(self.address.sql(_HELD), [workers], binary=True)
+        return [live(row) for row in rows]

@@ -1,0 +1,113 @@
+"""Transactions of a handle: how they begin, heed the notice at the door, commit, and wake others."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from jobq.notices import Notice, heed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import psycopg
+
+    from jobq.job import Job
+    from jobq_postgres.address import Address
+    from jobq_postgres.connecting import Line
+
+    Connection = psycopg.Connection[Any]
+
+
+class Transactions:
+    """Begins and commits.
+
+    Args:
+        durable: whether a commit is synced before it is acknowledged.
+
+    Attributes:
+        token: what this handle's own notifications say, so that it does not wake itself.
+    """
+
+    def __init__(self, line: Line, address: Address, *, durable: bool) -> None:
+        self.line, self.address, self._durable = line, address, durable
+        self.token = secrets.token_hex(8)
+
+    @contextmanager
+    def begun(
+        self, act: str, before: Job | None = None
+    ) -> Iterator[tuple[Connection, Callable[[], Callable[[], Notice | None]]]]:
+        """A connection, and a function that begins a transaction on it, to be called inside of a pipeline.
+
+        That one answers with another, to be called outside of it: the notice at the store's door, which nobody replaces
+        before the transaction ends.
+
+        Args:
+            act, before: as `jobq.notices.heed` takes them.
+
+        Raises:
+            StoreMoved: the notice forbids it.
+            StoreError: as `Line.use`.
+        """
+        with self.line.use() as connection:
+
+            def begin() -> Callable[[], Notice | None]:
+                self.begin(connection)
+                entered = connection.execute(self.address.sql("SELECT * FROM @schema@.enter()"))
+
+                def notice() -> Notice | None:
+                    found = as_notice(entered.fetchone())
+                    heed(found, act, before)
+                    return found
+
+                return notice
+
+            yield connection, begin
+
+    @contextmanager
+    def writing(self, act: str, before: Job | None = None) -> Iterator[Connection]:
+        """A connection in a transaction that the notice allows; it is for the block to `commit`.
+
+        Raises:
+            StoreMoved, StoreError: as `begun`.
+        """
+        with self.begun(act, before) as (connection, begin):
+            with connection.pipeline():
+                notice = begin()
+            notice()
+            yield connection
+
+    def begin(self, connection: Connection) -> None:
+        """Begin a transaction."""
+        connection.execute("BEGIN")
+        if not self._durable:
+            connection.execute("SET LOCAL synchronous_commit = off")
+
+    @contextmanager
+    def single(self, connection: Connection) -> Iterator[None]:
+        """A block of one statement, inside of a pipeline, which commits by itself where that is synced."""
+        if not self._durable:
+            self.begin(connection)
+        yield
+        if not self._durable:
+            connection.execute("COMMIT")
+
+    def commit(self, connection: Connection, *, rings: bool = False) -> None:
+        """Commit; then wake those who watch.
+
+        The notification is a transaction of its own: one that writes and notifies holds a lock on all notifications of
+        the database while its commit is synced.
+        """
+        connection.execute("COMMIT")
+        if rings:
+            self.ring(connection)
+
+    def ring(self, connection: Connection) -> None:
+        """Wake those who watch, but for this handle; inside of a transaction with its commit."""
+        connection.execute("SELECT pg_notify(%s, %s)", [self.address.channel, self.token])
+
+
+def as_notice(row: Any) -> Notice | None:
+    """The notice that a row of state and URL tells of."""
+    return None if row is None or row[0] is None else Notice(state=row[0], url=row[1])

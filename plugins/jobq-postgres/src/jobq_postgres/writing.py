@@ -1,0 +1,98 @@
+"""How jobs are written: each statement compares the version of what is stored, and says which jobs it wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jobq.job import ENDED, WAITING, Job, State
+from jobq_postgres.rows import ARRAYS, COLUMNS, columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import psycopg
+
+    from jobq_postgres.address import Address
+
+    Cursor = psycopg.Cursor[Any]
+    Pair = tuple[Job, Job]
+
+_NEW = f"unnest({ARRAYS}, %s::text[], %s::bigint[], %s::timestamptz[], %s::text[])"
+_NAMES = ", ".join([*COLUMNS, "worker", "old_rev", "old_created_at", "old_worker"])
+_SAME = """
+j.id = e.id AND j.rev = e.old_rev AND j.created_at = e.old_created_at AND j.worker IS NOT DISTINCT FROM e.old_worker
+"""
+
+_STAY = f"""
+UPDATE @schema@.jobs j SET
+    era = coalesce((SELECT @schema@.open_era() WHERE %s), j.era), queue = e.queue, handler = e.handler, alone = e.alone,
+    rank = e.rank, run_at = e.run_at, state = e.state, run = e.run, rev = e.rev, worker = e.worker,
+    created_at = e.created_at, started_at = e.started_at, updated_at = e.updated_at, record = e.record::json
+FROM {_NEW} AS e({_NAMES})
+WHERE {_SAME} RETURNING j.id
+"""
+_TAKE = """
+UPDATE @schema@.jobs j SET
+    state = e.state, run = e.run, rev = e.rev, worker = e.worker, started_at = e.started_at, updated_at = e.updated_at
+FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::timestamptz[], %s::timestamptz[])
+    AS e(id, state, run, rev, worker, started_at, updated_at)
+WHERE j.id = e.id
+"""
+_END = f"""
+WITH gone AS (
+    DELETE FROM @schema@.jobs j
+    USING {_NEW} WITH ORDINALITY AS e({_NAMES}, nth)
+    WHERE {_SAME}
+    RETURNING e.id, j.seq, e.queue, e.handler, e.state, e.updated_at, e.record, e.nth
+), kept AS (
+    INSERT INTO @schema@.archive (id, seq, ended, queue, handler, state, updated_at, record)
+    SELECT o.id, o.seq, nextval('@schema@.ends'), o.queue, o.handler, o.state, o.updated_at, o.record::json
+    FROM (SELECT * FROM gone ORDER BY nth) o
+), counted AS (
+    INSERT INTO @schema@.tally SELECT queue, state, count(*) FROM gone GROUP BY queue, state
+)
+SELECT id FROM gone
+"""  # noqa: S608 - of constants alone
+
+
+def ended(connection: psycopg.Connection[Any], address: Address, pairs: Sequence[Pair]) -> Cursor | None:
+    """Move jobs to the archive as they are afterwards; a cursor with the ids of those that were as before."""
+    chosen = [pair for pair in pairs if pair[1].state in ENDED]
+    return connection.execute(address.sql(_END), _arrays(chosen)) if chosen else None
+
+
+def stayed(connection: psycopg.Connection[Any], address: Address, pairs: Sequence[Pair]) -> Cursor | None:
+    """Write jobs that are not archived, as they are afterwards; a cursor with the ids of those that were as before."""
+    chosen = [pair for pair in pairs if pair[1].state not in ENDED]
+    enters = any(after.state in WAITING for _, after in chosen)
+    return connection.execute(address.sql(_STAY), [enters, *_arrays(chosen)]) if chosen else None
+
+
+def taken(connection: psycopg.Connection[Any], address: Address, jobs: Iterable[Job]) -> None:
+    """Write claims of jobs that this transaction has locked."""
+    rows = [(job.id, job.state.value, job.run, job.rev, job.worker, job.started_at, job.updated_at) for job in jobs]
+    connection.execute(address.sql(_TAKE), [list(column) for column in zip(*rows, strict=True)])
+
+
+def ids(*cursors: Cursor | None) -> set[str]:
+    """The ids that such cursors have."""
+    return {row[0] for cursor in cursors if cursor is not None for row in cursor}
+
+
+def rings(pairs: Iterable[Pair]) -> bool:
+    """Whether one of the changes is a reason to wake a worker."""
+    return any(
+        after.state in WAITING
+        or (after.state is State.PROCESSING and after.cancel_requested_at != before.cancel_requested_at)
+        for before, after in pairs
+    )
+
+
+def _arrays(pairs: Sequence[Pair]) -> list[list[Any]]:
+    return [
+        *columns([after for _, after in pairs]),
+        [after.worker for _, after in pairs],
+        [before.rev for before, _ in pairs],
+        [before.created_at for before, _ in pairs],
+        [before.worker for before, _ in pairs],
+    ]

