@@ -68,8 +68,7 @@ def change(connection: Connection, address: Address, before: Job, new: Change, *
         ((_, seq),) = connection.execute(address.sql(_DROP), [[stored.id]]).fetchall()
         insert(connection, address, [after], {stored.id: seq})
     else:
-        writing.ended(connection, address, pairs)
-        writing.stayed(connection, address, pairs)
+        writing.Writing(pairs).send(connection, address)
     return after, writing.rings(pairs)
 
 

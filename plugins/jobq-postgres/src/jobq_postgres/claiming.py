@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -17,7 +18,7 @@ from jobq_postgres.rows import BESIDE, live
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
+
 
     from jobq.job import Job
     from jobq.members import Presence
@@ -31,89 +32,97 @@ SELECT id, state, run, rev, worker, started_at, updated_at, record, seq, era
 FROM @schema@.choose(%s, {STARTS}, %s::text[], %s::text[], %s, %s, %s)
 """
 
-Key = tuple[str, int]
+Key = tuple[str, int, datetime]
+"""A run: job, number, and when the job was made, since an id may be used again."""
 
 
 class Ends:
     """What ended, as it is recorded in one transaction.
 
     Args:
-        unsure: job and run of ends that were sent in a transaction of which it is not known whether it took effect, and
-            whether a cancel had changed them.
+        unsure: runs whose ends were sent in a transaction of which it is not known whether it took effect, and whether
+            a cancel had changed them.
 
     Attributes:
-        refused, cancelled: as in `Claimed`.
-        applied: job and run of what was recorded, and whether a cancel has changed it.
+        applied: the runs of which the end is recorded, and whether a cancel has changed it.
         rings: whether others should be woken.
     """
 
     def __init__(self, ended: Sequence[Ended], unsure: Mapping[Key, bool], now: datetime) -> None:
-        self.refused: list[Claim] = []
-        self.cancelled: list[Claim] = []
         self.applied: dict[Key, bool] = {}
         self.rings = False
         self._unsure, self._now = unsure, now
         self._todo: dict[Key, Ended] = {}
-        for item in ended:
-            key = item.claim.job.id, item.claim.run
-            if key in self._todo:
-                self.refused.append(item.claim)
-            else:
-                self._todo[key] = item
-        self._pairs: list[writing.Pair] = []
-        self._cursors: list[Any] = []
+        self._keys = [_key(item.claim) for item in ended]
+        self._claims = [item.claim for item in ended]
+        for key, item in zip(self._keys, ended, strict=True):
+            self._todo.setdefault(key, item)
+        self._pairs: dict[Key, writing.Pair] = {}
+        self._writing = writing.Writing(())
+
+    @property
+    def refused(self) -> list[Claim]:
+        """Those that the fencing rule refused, each time that they were given."""
+        first = {key: index for index, key in reversed(list(enumerate(self._keys)))}
+        return [
+            claim
+            for index, (key, claim) in enumerate(zip(self._keys, self._claims, strict=True))
+            if key not in self.applied or first[key] != index
+        ]
+
+    @property
+    def cancelled(self) -> list[Claim]:
+        """Those that a cancel has changed."""
+        return [item.claim for key, item in self._todo.items() if self.applied.get(key)]
 
     def send(self, connection: psycopg.Connection[Any], address: Address) -> None:
         """Write the ends of runs that nobody has touched since they were claimed."""
-        self._pairs = [
-            (_as_held(item.claim), item.claim.job.changed(lifecycle.settled(item.claim.job, item.change), now=self._now))
-            for item in self._todo.values()
-        ]
-        if self._pairs:
-            self._cursors = [write(connection, address, self._pairs) for write in (writing.ended, writing.stayed)]
+        self._pairs = {
+            key: (
+                _as_held(item.claim),
+                item.claim.job.changed(lifecycle.settled(item.claim.job, item.change), now=self._now),
+            )
+            for key, item in self._todo.items()
+        }
+        self._writing = writing.Writing(list(self._pairs.values()))
+        self._writing.send(connection, address)
 
     def settle(self, connection: psycopg.Connection[Any], address: Address) -> bool:
         """Look what was written, and apply the fencing rule to the rest; whether more was written for that."""
-        written = writing.ids(*self._cursors)
-        self.rings = writing.rings(pair for pair in self._pairs if pair[1].id in written)
+        written = self._writing.written()
+        self.rings = writing.rings(written)
+        done = set(map(id, written))
         rest = []
         for key, item in self._todo.items():
-            if key[0] in written:
-                self._note(item, cancelled=lifecycle.settled(item.claim.job, item.change) is not item.change)
+            if id(self._pairs[key]) in done:
+                self.applied[key] = lifecycle.settled(item.claim.job, item.change) is not item.change
             else:
-                rest.append(item)
+                rest.append((key, item))
         if not rest:
             return False
-        stored = locked(connection, address, [item.claim.job.id for item in rest])
+        stored = locked(connection, address, {item.claim.job.id for _, item in rest})
         pairs = []
-        for item in rest:
+        for key, item in rest:
             there = stored.get(item.claim.job.id)
             if there is not None and item.claim.holds(there):
                 change = lifecycle.settled(there, item.change)
                 pairs.append((there, there.changed(change, now=self._now)))
-                self._note(item, cancelled=change is not item.change)
-            else:
-                self._judge(item, there)
-        for write in (writing.ended, writing.stayed):
-            write(connection, address, pairs)
+                self.applied[key] = change is not item.change
+            elif key in self._unsure and not _was_lost(item.claim, there):
+                self.applied[key] = self._unsure[key]  # it is this very end, said again because nobody had answered
+        writing.Writing(pairs).send(connection, address)
         self.rings = self.rings or writing.rings(pairs)
         return bool(pairs)
 
-    def _note(self, item: Ended, *, cancelled: bool) -> None:
-        self.applied[item.claim.job.id, item.claim.run] = cancelled
-        if cancelled:
-            self.cancelled.append(item.claim)
 
-    def _judge(self, item: Ended, there: Job | None) -> None:
-        """A run that is over: refuse its end, unless it is this very one, said again because nobody had answered."""
-        claim = item.claim
-        before = self._unsure.get((claim.job.id, claim.run))
-        of_run = [run for run in (there.history if there is not None else ()) if run.run == claim.run]
-        taken_away = any(run.outcome == "lost" for run in of_run)
-        if before is None or taken_away:
-            self.refused.append(claim)
-        else:
-            self._note(item, cancelled=before)
+def _key(claim: Claim) -> Key:
+    return claim.job.id, claim.run, claim.job.created_at
+
+
+def _was_lost(claim: Claim, there: Job | None) -> bool:
+    """Whether the run was taken from its worker before it ended."""
+    history = there.history if there is not None and there.created_at == claim.job.created_at else ()
+    return any(run.run == claim.run and run.outcome == "lost" for run in history)
 
 
 def claim(

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from jobq_postgres.address import Address
 
-    Cursor = psycopg.Cursor[Any]
     Pair = tuple[Job, Job]
 
 _NEW = f"unnest({ARRAYS}, %s::text[], %s::bigint[], %s::timestamptz[], %s::text[])"
@@ -28,8 +27,8 @@ UPDATE @schema@.jobs j SET
     era = coalesce((SELECT @schema@.open_era() WHERE %s), j.era), queue = e.queue, handler = e.handler, alone = e.alone,
     rank = e.rank, run_at = e.run_at, state = e.state, run = e.run, rev = e.rev, worker = e.worker,
     created_at = e.created_at, started_at = e.started_at, updated_at = e.updated_at, record = e.record::json
-FROM {_NEW} AS e({_NAMES})
-WHERE {_SAME} RETURNING j.id
+FROM {_NEW} WITH ORDINALITY AS e({_NAMES}, nth)
+WHERE {_SAME} RETURNING e.nth
 """
 _TAKE = """
 UPDATE @schema@.jobs j SET
@@ -51,32 +50,41 @@ WITH gone AS (
 ), counted AS (
     INSERT INTO @schema@.tally SELECT queue, state, count(*) FROM gone GROUP BY queue, state
 )
-SELECT id FROM gone
+SELECT nth FROM gone
 """  # noqa: S608 - of constants alone
 
 
-def ended(connection: psycopg.Connection[Any], address: Address, pairs: Sequence[Pair]) -> Cursor | None:
-    """Move jobs to the archive as they are afterwards; a cursor with the ids of those that were as before."""
-    chosen = [pair for pair in pairs if pair[1].state in ENDED]
-    return connection.execute(address.sql(_END), _arrays(chosen)) if chosen else None
+class Writing:
+    """Jobs that are being written, each in place of what it was before.
 
+    Args:
+        pairs: what each was, and what it becomes; in the order in which what ends is to have ended.
+    """
 
-def stayed(connection: psycopg.Connection[Any], address: Address, pairs: Sequence[Pair]) -> Cursor | None:
-    """Write jobs that are not archived, as they are afterwards; a cursor with the ids of those that were as before."""
-    chosen = [pair for pair in pairs if pair[1].state not in ENDED]
-    enters = any(after.state in WAITING for _, after in chosen)
-    return connection.execute(address.sql(_STAY), [enters, *_arrays(chosen)]) if chosen else None
+    def __init__(self, pairs: Sequence[Pair]) -> None:
+        self._ends = [pair for pair in pairs if pair[1].state in ENDED]
+        self._stays = [pair for pair in pairs if pair[1].state not in ENDED]
+        self._cursors: list[tuple[list[Pair], psycopg.Cursor[Any]]] = []
+
+    def send(self, connection: psycopg.Connection[Any], address: Address) -> None:
+        """Write them: those that end into the archive."""
+        if self._ends:
+            cursor = connection.execute(address.sql(_END), _arrays(self._ends))
+            self._cursors.append((self._ends, cursor))
+        if self._stays:
+            enters = any(after.state in WAITING for _, after in self._stays)
+            cursor = connection.execute(address.sql(_STAY), [enters, *_arrays(self._stays)])
+            self._cursors.append((self._stays, cursor))
+
+    def written(self) -> list[Pair]:
+        """Those that were as before, and so were written; to be asked once."""
+        return [pairs[row[0] - 1] for pairs, cursor in self._cursors for row in cursor]
 
 
 def taken(connection: psycopg.Connection[Any], address: Address, jobs: Iterable[Job]) -> None:
     """Write claims of jobs that this transaction has locked."""
     rows = [(job.id, job.state.value, job.run, job.rev, job.worker, job.started_at, job.updated_at) for job in jobs]
     connection.execute(address.sql(_TAKE), [list(column) for column in zip(*rows, strict=True)])
-
-
-def ids(*cursors: Cursor | None) -> set[str]:
-    """The ids that such cursors have."""
-    return {row[0] for cursor in cursors if cursor is not None for row in cursor}
 
 
 def rings(pairs: Iterable[Pair]) -> bool:

@@ -174,7 +174,7 @@ DECLARE
     ids text[];
     alones boolean[];
     first integer;
-    got text[] := '{}';
+    got text[];
 BEGIN
     IF NOT EXISTS (
         SELECT FROM @schema@.workers w WHERE w.id = p_worker AND w.seen + w.lease >= clock_timestamp()
@@ -188,6 +188,7 @@ BEGIN
                             p_handlers, p_alone, p_now, wide) h;
         EXIT WHEN ids IS NULL;
         first := 1;
+        got := '{}';
         WHILE alones[first] LOOP
             got := ARRAY(
                 SELECT j.id FROM @schema@.jobs j
