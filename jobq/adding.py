@@ -55,7 +55,12 @@ def _refuse_repeated(new: Sequence[NewJob]) -> None:
 
 
 def store_new(
-    app: App, new: Sequence[NewJob], *, if_absent: bool, progress: Callable[[int], None] | None = None
+    app: App,
+    new: Sequence[NewJob],
+    *,
+    if_absent: bool,
+    progress: Callable[[int], None] | None = None,
+    connection: object = None,
 ) -> list[Job]:
     """Store jobs that `prepare` made; the jobs, in order.
 
@@ -65,9 +70,12 @@ def store_new(
     Args:
         if_absent: a job that exists under one of the ids with the same work is answered with, not an error.
         progress: called with the number of jobs stored so far.
+        connection: of the application, in whose transaction they are stored; no event is told of them then, since it is
+            not known here whether that will be committed.
 
     Raises:
         DuplicateJob: ids that are taken.
+        InvalidInput, NotSupported: as `Store.add_within`.
     """
     if not new:
         return []
@@ -77,27 +85,40 @@ def store_new(
         there = _standing(app, [item for item in new if not item.generated], if_absent=if_absent)
     jobs: list[Job] = []
     for start in range(0, len(new), BATCH):
-        jobs += _add(app, new[start : start + BATCH], there, if_absent=if_absent)
+        jobs += _add(app, new[start : start + BATCH], there, if_absent=if_absent, connection=connection)
         if progress is not None:
             progress(len(jobs))
     return jobs
 
 
-def _add(app: App, new: Sequence[NewJob], there: dict[str, Job], *, if_absent: bool) -> list[Job]:
+def _add(
+    app: App, new: Sequence[NewJob], there: dict[str, Job], *, if_absent: bool, connection: object
+) -> list[Job]:
     """Store one batch, but for the jobs that are `there` already; more of them are added to `there`."""
     while True:
         todo = [item for item in new if item.job.id not in there]
         try:
-            added = app.store.add(todo, now=app.clock.now()) if todo else []
+            added = _stored(app, todo, connection)
             break
         except DuplicateJob as error:
             if not if_absent:
                 raise
-            there.update(_standing(app, [item for item in todo if item.job.id in error.ids], if_absent=True))
-    for job in added:
+            found = _standing(app, [item for item in todo if item.job.id in error.ids], if_absent=True)
+            if connection is not None and not found:
+                raise  # what stands there is of a transaction that is under way
+            there.update(found)
+    for job in added if connection is None else ():
         app.tell("enqueued", job, run=0)
     stored = {job.id: job for job in added}
     return [stored.get(item.job.id) or there[item.job.id] for item in new]
+
+
+def _stored(app: App, new: Sequence[NewJob], connection: object) -> Sequence[Job]:
+    if not new:
+        return ()
+    if connection is None:
+        return app.store.add(new, now=app.clock.now())
+    return app.store.add_within(connection, new, now=app.clock.now())
 
 
 def _standing(app: App, new: Iterable[NewJob], *, if_absent: bool) -> dict[str, Job]:

@@ -144,6 +144,15 @@ class Presence(ABC):
         """
         return 0
 
+    @property
+    def lapsed(self) -> bool:
+        """Whether others may be about to take this worker for gone, so that what it runs has to end at once.
+
+        Asked each time that the worker looks around. Never where membership is a held lock; where it is a lease, from
+        some time before that is over until it is renewed.
+        """
+        return False
+
     @abstractmethod
     def close(self, *, clean: bool = True) -> None:
         """Leave. Claims still held are lost from here on.

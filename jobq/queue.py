@@ -69,11 +69,12 @@ class Queue:
         """Free everything, after waiting at most 2 s for notifiers."""
         self._app.close()
 
-    def enqueue(self, *, allow_unknown_handler: bool = False, **fields: Any) -> Job:
+    def enqueue(self, *, allow_unknown_handler: bool = False, connection: object = None, **fields: Any) -> Job:
         """Enqueue one job; durable on return.
 
         Args:
             allow_unknown_handler: accept a handler that is not installed here.
+            connection: as `enqueue_many` takes it.
             fields: `command` or `handler`; and of `id payload queue priority max_attempts run_at delay timeout cwd
                 env tags meta on_lost retry_on no_retry_on`. Instants are aware datetimes, durations timedeltas or
                 numbers of seconds.
@@ -81,12 +82,18 @@ class Queue:
         Raises:
             InvalidInput: a field breaks a rule.
             DuplicateJob: the id is taken.
+            NotSupported: a connection was given, and the store cannot use one.
         """
-        (job,) = self.enqueue_many([fields], allow_unknown_handler=allow_unknown_handler)
+        (job,) = self.enqueue_many([fields], allow_unknown_handler=allow_unknown_handler, connection=connection)
         return job
 
     def enqueue_many(
-        self, specs: Iterable[object], *, allow_unknown_handler: bool = False, if_absent: bool = False
+        self,
+        specs: Iterable[object],
+        *,
+        allow_unknown_handler: bool = False,
+        if_absent: bool = False,
+        connection: object = None,
     ) -> list[Job]:
         """Enqueue jobs in order, each given as a mapping of fields; all of them are checked before any is stored.
 
@@ -95,13 +102,18 @@ class Queue:
             allow_unknown_handler: accept handlers that are not installed here.
             if_absent: a job whose id exists with the same command or handler and payload is answered with, not an
                 error.
+            connection: to the store's own database, with a transaction of the application under way (for a store with
+                the capability `transactions`). The jobs are there if and only if that is committed. Nobody is told that
+                they were enqueued.
 
         Raises:
-            InvalidInput: names the 1-based number of the first wrong one, where there are several.
+            InvalidInput: names the 1-based number of the first wrong one, where there are several; or the connection
+                cannot be used.
             DuplicateJob: ids that are taken; nothing was stored.
+            NotSupported: a connection was given, and the store cannot use one.
         """
         new = self.prepare(specs, allow_unknown_handler=allow_unknown_handler)
-        return self.store_new(new, if_absent=if_absent)
+        return adding.store_new(self._app, new, if_absent=if_absent, connection=connection)
 
     def prepare(self, specs: Iterable[object], *, allow_unknown_handler: bool = False) -> list[NewJob]:
         """Check specs and make jobs of them, without storing anything.

@@ -62,7 +62,8 @@ class Recovery:
         for worker, claims in self._app.store.lost(now=self._app.clock.now()):
             if worker.id == self._own:
                 continue
-            recovered = results.get(worker.id)
+            # Who was on another machine, or before this one's last boot, has had the time of a lease to end what it ran
+            recovered = Recovered(clean=True) if self._is_elsewhere(worker) else results.get(worker.id)
             if recovered is not None and recovered.clean:
                 given_back += self._give_back(worker, claims)
                 self._again.pop(worker.id, None)
@@ -123,11 +124,17 @@ class Recovery:
             self._results[worker.id] = Recovered(clean=False, why=f"it cannot be looked for now: {error}")
             del self._threads[worker.id]
 
+    def _is_elsewhere(self, worker: WorkerInfo) -> bool:
+        """Whether nothing of a lost worker can be on this machine, and the store, which spans several, says that enough."""
+        return "hosts" in self._app.store.capabilities and worker.boot_id != self._boot
+
     def _give_back(self, worker: WorkerInfo, claims: Sequence[Claim]) -> int:
         now = self._app.clock.now()
-        # Of a worker whose own words are gone nothing is known, and a power cut is what loses them.
+        # Of a worker whose own words are gone nothing is known, and a power cut is what loses them. One elsewhere may
+        # have gone down with its machine or been cut off, but a job that takes down one worker after the other has to
+        # be contained there too.
         told = worker.pid != 0 and worker.boot_id == self._boot
-        counted = told and not worker.state.startswith("draining")
+        counted = (told or self._is_elsewhere(worker)) and not worker.state.startswith("draining")
         max_losses = self._app.settings["max-losses"]
         # Nothing brings the notes to the disk: after another boot, if one can tell, they may miss some that had begun.
         started = noted(self._app.home.path, worker.id) if told and self._boot else None

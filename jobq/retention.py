@@ -8,6 +8,7 @@ from jobq import output
 from jobq.job import State
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
     from pathlib import Path
 
@@ -22,8 +23,12 @@ _KEPT = {State.COMPLETED: "keep-completed", State.CANCELLED: "keep-cancelled"}
 
 def prune(store: Store, home: Path, states: frozenset[State], before: datetime) -> int:
     """Delete the jobs in these states that last changed before then, and their output; how many."""
+    return _deleted(store.prune, home, states, before)
+
+
+def _deleted(delete: Callable[..., list[str]], home: Path, states: frozenset[State], before: datetime) -> int:
     pruned = 0
-    while ids := store.prune(states=states, before=before, limit=BATCH):
+    while ids := delete(states=states, before=before, limit=BATCH):
         for job_id in ids:
             output.remove(home, job_id)
         pruned += len(ids)
@@ -49,4 +54,4 @@ class Retention:
         self._looked = now
         for state, key in _KEPT.items():
             if self._settings[key] is not None:
-                prune(store, self._home, frozenset({state}), self._clock.now() - self._settings[key])
+                _deleted(store.expire, self._home, frozenset({state}), self._clock.now() - self._settings[key])

@@ -192,8 +192,8 @@ class Store(ABC):
 
     Attributes:
         capabilities: of `processes` (several processes may share it), `durable` (survives them all), `hosts` (spans
-            machines), `moves` (its jobs can be moved to and from it: `restore`, `notice` and `post`). Closed by
-            default.
+            machines), `moves` (its jobs can be moved to and from it: `restore`, `notice` and `post`), `transactions`
+            (`add_within`). Closed by default.
         url: what `--store` would say, without a password.
     """
 
@@ -207,6 +207,18 @@ class Store(ABC):
         Raises:
             DuplicateJob: naming every id that is taken or comes twice; nothing was stored.
         """
+
+    def add_within(self, connection: object, new: Sequence[NewJob], *, now: datetime) -> list[Job]:
+        """As `add`, in the transaction that is under way on a connection of the application, and as durable as that.
+
+        The jobs are there if and only if it is committed. After an error of the contract it can go on.
+
+        Raises:
+            DuplicateJob: as `add`.
+            InvalidInput: it is no connection that the store can use, or is in no transaction.
+            NotSupported: the store has not the capability `transactions`.
+        """
+        raise NotSupported(f"the store {self.url} cannot add jobs in a transaction of the application")
 
     @abstractmethod
     def claim(
@@ -295,6 +307,12 @@ class Store(ABC):
     @abstractmethod
     def prune(self, *, states: frozenset[State], before: datetime, limit: int) -> list[str]:
         """Delete up to `limit` jobs in these (ended) states last updated before then; the ids deleted."""
+
+    def expire(self, *, states: frozenset[State], before: datetime, limit: int) -> list[str]:
+        """As `prune`, for what the settings keep no longer: what is deleted more cheaply together with its neighbours
+        may be kept until they can go too. This one prunes.
+        """
+        return self.prune(states=states, before=before, limit=limit)
 
     def restore(self, jobs: Sequence[Job], *, now: datetime) -> list[str]:
         """Store jobs as they are, with their state, run, rev and history, all or none of them; the ids newly stored.

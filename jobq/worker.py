@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 from dataclasses import replace
+from datetime import timedelta
 from random import SystemRandom
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,7 +18,7 @@ from jobq.attempts import Attempts
 from jobq.claiming import ClaimRequest, Turns
 from jobq.clock import Wake
 from jobq.door import Door
-from jobq.draining import DRAIN, NOW, Draining
+from jobq.draining import DRAIN, KILL, NOW, Draining
 from jobq.errors import InvalidInput, StoreMoved, StoreUnreadable
 from jobq.executor import Kind
 from jobq.horizon import Horizon
@@ -122,6 +123,7 @@ class Worker:
         self._stirred = False  # something happened elsewhere since the latest look around
         self._exhausted = False  # the latest claim was given less than it asked for
         self._looked = _NEVER
+        self._lapsed = False  # its membership was, when it was last asked for
         self._config_problem: str | None = None
 
     @property
@@ -246,7 +248,8 @@ class Worker:
 
     @property
     def _may_claim(self) -> bool:
-        if self._draining.level or self._trouble.error or self._door.notice or self._attempts.alone:
+        closed = self._draining.level or self._trouble.error or self._door.notice
+        if closed or self._lapsed or self._attempts.alone:
             return False
         return not (self._attempts and self._turns.stands_back)
 
@@ -280,15 +283,25 @@ class Worker:
     def _look_around(self, presence: Presence, recovery: Recovery) -> bool:
         """What need not be done at every step; True if it may have given something to claim."""
         self._refresh_settings()
+        self._heed_lapse(presence)
         if presence.stop_asked > self._draining.level:
             self.stop(presence.stop_asked)
             return True
         return self._ask(lambda: self._look_at_store(presence, recovery), False)
 
+    def _heed_lapse(self, presence: Presence) -> None:
+        """End what runs where another worker may be about to start it: nobody has heard of this one for too long."""
+        lapsed = presence.lapsed
+        if lapsed and not self._lapsed:
+            self._note("the store has not heard of this worker for too long; what it runs is ended and handed back")
+        self._lapsed = lapsed
+        if lapsed:
+            self._attempts.hand_back(KILL, timedelta())
+
     def _look_at_store(self, presence: Presence, recovery: Recovery) -> bool:
         store = self._app.store
         if presence.renew(self.info):
-            self._note("the files that tell of this worker were gone; they were made anew")
+            self._note("what tells others of this worker was gone; it was made anew")
         if self._door.look(store):
             self._attempts.take_back()
             self._reporting.changed(at_once=True)

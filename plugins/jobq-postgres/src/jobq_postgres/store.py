@@ -74,21 +74,9 @@ class PostgresStore(Store):
         self._unsure: dict[claiming.Key, bool] = {}
         self._watch: Watch | None = None
 
-    def add(self, new: Sequence[NewJob], *, now: datetime, connection: Connection | None = None) -> list[Job]:
-        """As `Store.add`.
-
-        Args:
-            connection: of psycopg, to this very database, with a transaction under way: the jobs are there if and only
-                if that is committed.
-
-        Raises:
-            InvalidInput: the connection is none of psycopg, or in no transaction.
-        """
+    def add(self, new: Sequence[NewJob], *, now: datetime) -> list[Job]:
         jobs = [item.job for item in new]
         if not new:
-            return jobs
-        if connection is not None:
-            self._add_within(connection, new)
             return jobs
         try:
             adding.add(self._transactions, new)
@@ -102,6 +90,13 @@ class PostgresStore(Store):
                 if not adding.is_stored(self.get_many([job.id for job in jobs]), new):
                     raise
         return jobs
+
+    def add_within(self, connection: object, new: Sequence[NewJob], *, now: datetime) -> list[Job]:
+        if not isinstance(connection, psycopg.Connection):
+            raise InvalidInput("connection", connection, "must be a connection of psycopg 3, and not an async one")
+        with self.line.use() as own:
+            adding.add_within(self.address, own, connection, new)
+        return [item.job for item in new]
 
     def claim(
         self, worker: Presence, *, wanted: Wanted, limit: int, now: datetime, ended: Sequence[Ended] = ()
@@ -273,12 +268,6 @@ class PostgresStore(Store):
             self._watch.close()
             self._watch = None
         self.line.close()
-
-    def _add_within(self, connection: Connection, new: Sequence[NewJob]) -> None:
-        if not isinstance(connection, psycopg.Connection):
-            raise InvalidInput("connection", connection, "must be a connection of psycopg 3, not an async one")
-        with self.line.use() as own:
-            adding.add_within(self.address, own, connection, new)
 
     def _ask(self, ask: Callable[[Connection], T]) -> T:
         """What is answered; a connection that turns out to be lost is no reason not to ask on another one."""

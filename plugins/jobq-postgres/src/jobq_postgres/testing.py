@@ -38,7 +38,7 @@ class Server:
         settings: of postgresql.conf.
 
     Raises:
-        CalledProcessError: initdb failed; its log stands in the directory.
+        RuntimeError: its data cannot be made; its log stands in the directory.
     """
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
@@ -57,7 +57,7 @@ class Server:
 
     @property
     def port(self) -> int:
-        """Of 127.0.0.1."""
+        """The number it listens on, on 127.0.0.1 alone."""
         return self._port
 
     @property
@@ -129,9 +129,11 @@ class Server:
                 path.chmod(0o711)
         command = [self._programs / "initdb", "-D", self._data, "-U", "jobq", "--auth=scram-sha-256", "-E", "UTF8"]
         with open(self._directory / "postgresql.log", "ab") as log:
-            subprocess.run(
-                [*command, "--pwfile", secret], check=True, cwd="/", stdout=log, stderr=log, **self._user
+            done = subprocess.run(
+                [*command, "--pwfile", secret], check=False, cwd="/", stdout=log, stderr=log, **self._user
             )
+        if done.returncode:
+            raise RuntimeError(f"initdb ended with {done.returncode}; {self._directory}/postgresql.log says why")
 
 
 def _programs(shared: Path) -> Path:
