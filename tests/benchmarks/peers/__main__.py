@@ -21,6 +21,7 @@ from peers.celery import Celery
 from peers.dramatiq import Dramatiq
 from peers.huey import HueyRedis, HueySqlite
 from peers.jobq import Jobq
+from peers.jobqpostgres import JobqPostgres
 from peers.litequeue import Litequeue
 from peers.peer import LIMIT, Peer
 from peers.pgqueuer import PgQueuer
@@ -30,7 +31,7 @@ from peers.rq import Rq
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-CLASSES = (Jobq, HueySqlite, Litequeue, HueyRedis, Rq, Dramatiq, Celery, Procrastinate, PgQueuer)
+CLASSES = (Jobq, HueySqlite, Litequeue, HueyRedis, Rq, Dramatiq, Celery, Procrastinate, PgQueuer, JobqPostgres)
 USUAL = (*((one, "full") for one in CLASSES), (Jobq, "normal"), (Litequeue, "normal"))
 Kind = tuple[type[Peer], str]
 

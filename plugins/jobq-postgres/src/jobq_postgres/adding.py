@@ -10,7 +10,7 @@ from psycopg import errors
 
 from jobq.errors import HIDDEN, DuplicateJob, InvalidInput, StoreMoved
 from jobq_postgres import reading
-from jobq_postgres.rows import ARRAYS, COLUMNS, columns
+from jobq_postgres.rows import COPIED, copied, documents
 from jobq_postgres.trouble import FORBIDDEN, TAKEN
 
 if TYPE_CHECKING:
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 FEW = 50
 """Jobs up to which one statement is as quick as COPY."""
 
-_ADD = f"SELECT @schema@.add_jobs({ARRAYS})"
-_COPIED = ", ".join(["era", *(name for name in COLUMNS if name != "chosen")])
-_COPY = f"COPY @schema@.jobs ({_COPIED}) FROM STDIN"
+_ADD = "SELECT @schema@.add_jobs(%s::json, %s::json)"
+_COPY = f"COPY @schema@.jobs (era, {COPIED}) FROM STDIN"
 _ARCHIVED = "SELECT id FROM @schema@.archive WHERE id = ANY (%s)"
 
 
@@ -81,7 +80,8 @@ def add_within(address: Address, own: Connection, theirs: Connection, new: Seque
 
 
 def _send(connection: Connection, address: Address, new: Sequence[NewJob]) -> None:
-    connection.execute(address.sql(_ADD), columns([item.job for item in new], [not item.generated for item in new]))
+    jobs, chosen = [item.job for item in new], [not item.generated for item in new]
+    connection.execute(address.sql(_ADD), documents(jobs, chosen=chosen))
 
 
 def _copy(transactions: Transactions, connection: Connection, new: Sequence[NewJob]) -> None:
@@ -98,8 +98,8 @@ def _copy(transactions: Transactions, connection: Connection, new: Sequence[NewJ
             raise StoreMoved(*found)
         (era,) = opened.fetchone() or (0,)
         with connection.cursor() as cursor, cursor.copy(address.sql(_COPY).encode()) as copy:
-            for row in zip(*_without_chosen([item.job for item in new]), strict=True):
-                copy.write_row((era, *row))
+            for item in new:
+                copy.write_row((era, *copied(item.job)))
         if chosen:
             taken = connection.execute(address.sql(_ARCHIVED), [chosen]).fetchall()
             if taken:
@@ -111,10 +111,6 @@ def _copy(transactions: Transactions, connection: Connection, new: Sequence[NewJ
         connection.execute("ROLLBACK")
         taken_ids = _taken(connection, address, [item.job.id for item in new])
         raise DuplicateJob(_in_order(new, taken_ids)) from None
-
-
-def _without_chosen(jobs: Sequence[Job]) -> list[list[Any]]:
-    return [column for name, column in zip(COLUMNS, columns(jobs), strict=True) if name != "chosen"]
 
 
 def _refuse_repeated(connection: Connection, address: Address, new: Sequence[NewJob]) -> None:

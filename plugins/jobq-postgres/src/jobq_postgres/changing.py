@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jobq.errors import JobChanged, JobNotFound
 from jobq.job import ENDED, State
 from jobq_postgres import reading, writing
-from jobq_postgres.rows import ARRAYS, COLUMNS, columns
+from jobq_postgres.rows import NAMES, NEW, documents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,20 +20,22 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[Any]
 
-_NEW = f"unnest({ARRAYS}) WITH ORDINALITY AS e({', '.join(COLUMNS)}, nth)"
-_HOT = ", ".join(name for name in COLUMNS if name not in ("chosen", "record"))
+_HOT = "id, queue, handler, alone, rank, run_at, state, run, rev, worker, created_at, started_at, updated_at, record"
+_SOURCE = f"""(
+    SELECT e.*, s.seq FROM {NEW} AS e({NAMES}) LEFT JOIN unnest(%s::text[], %s::bigint[]) s(old, seq) ON s.old = e.id
+    ORDER BY nth
+) o"""
 _INSERT = f"""
-INSERT INTO @schema@.jobs (seq, era, {_HOT}, record)
-SELECT coalesce(o.seq, nextval('@schema@.seqs')), era.era, {_HOT}, o.record::json
-FROM (SELECT e.*, s.seq FROM {_NEW} LEFT JOIN unnest(%s::text[], %s::bigint[]) s(old, seq) ON s.old = e.id ORDER BY nth) o
-CROSS JOIN (SELECT @schema@.open_era() AS era) era
+INSERT INTO @schema@.jobs (seq, era, {_HOT})
+SELECT coalesce(o.seq, nextval('@schema@.seqs')), era.era, {_HOT}
+FROM {_SOURCE} CROSS JOIN (SELECT @schema@.open_era() AS era) era
 """
 _KEEP = f"""
 WITH kept AS (
     INSERT INTO @schema@.archive (id, seq, ended, queue, handler, state, updated_at, record)
     SELECT o.id, coalesce(o.seq, nextval('@schema@.seqs')), nextval('@schema@.ends'), o.queue, o.handler, o.state,
-           o.updated_at, o.record::json
-    FROM (SELECT e.*, s.seq FROM {_NEW} LEFT JOIN unnest(%s::text[], %s::bigint[]) s(old, seq) ON s.old = e.id ORDER BY nth) o
+           o.updated_at, o.record
+    FROM {_SOURCE}
     RETURNING queue, state
 )
 INSERT INTO @schema@.tally SELECT queue, state, count(*) FROM kept GROUP BY queue, state
@@ -84,7 +86,7 @@ def insert(connection: Connection, address: Address, jobs: Sequence[Job], seqs: 
         (_KEEP, [job for job in jobs if job.state in ENDED]),
     ):
         if chosen:
-            connection.execute(address.sql(statement), [*columns(chosen), *old])
+            connection.execute(address.sql(statement), [*documents(chosen), *old])
 
 
 def delete(connection: Connection, address: Address, jobs: Sequence[Job]) -> list[str]:

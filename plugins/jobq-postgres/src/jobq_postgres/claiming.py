@@ -10,11 +10,13 @@ import psycopg
 
 from jobq import lifecycle
 from jobq.job import State
+from jobq.notices import heed
 from jobq.store import Claim, Claimed, runs_alone
 from jobq_postgres import writing
 from jobq_postgres.eras import STARTS
 from jobq_postgres.reading import locked
 from jobq_postgres.rows import BESIDE, live
+from jobq_postgres.transactions import as_notice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +33,8 @@ _CHOOSE = f"""
 SELECT id, state, run, rev, worker, started_at, updated_at, record, seq, era
 FROM @schema@.choose(%s, {STARTS}, %s::text[], %s::text[], %s, %s, %s)
 """
+
+_ENTER = "SELECT NULL, notice_state, NULL, NULL, notice_url FROM @schema@.enter()"
 
 Key = tuple[str, int, datetime]
 """A run: job, number, and when the job was made, since an id may be used again."""
@@ -127,7 +131,7 @@ def _was_lost(claim: Claim, there: Job | None) -> bool:
 
 def claim(
     transactions: Transactions,
-    eras: Callable[[psycopg.Connection[Any]], Eras],
+    eras: Callable[[], Eras],
     worker: Presence,
     *,
     wanted: Wanted,
@@ -146,17 +150,25 @@ def claim(
     """
     address = transactions.address
     ends = Ends(ended, unsure, now)
-    with transactions.begun("claim") as (connection, entered):
-        where = eras(connection)
+    with transactions.line.use() as connection:
+        where = eras()
+
+        def look() -> psycopg.Cursor[Any]:
+            if limit <= 0:
+                return connection.execute(address.sql(_ENTER))
+            values = [worker.id, *where.starts, *wishes(wanted), now, limit]
+            return connection.execute(address.sql(_CHOOSE), values, binary=True)
+
         with connection.pipeline():
-            notice = entered()
+            transactions.begin(connection)
             ends.send(connection, address)
-            chosen = _choose(connection, address, where, worker, wanted, limit, now) if limit > 0 else None
-        forbidden = notice() is not None
-        if ends.settle(connection, address) and chosen is not None:
-            chosen = _choose(connection, address, where, worker, wanted, limit, now)
-        rows = [] if chosen is None else chosen.fetchall()
-        claims = [] if forbidden else _claims(rows, worker, wanted, now)
+            looked = look()
+        if ends.settle(connection, address):
+            looked = look()
+        *rows, last = looked.fetchall()
+        notice = as_notice((last[1], last[4]))
+        heed(notice, "claim")
+        claims = [] if notice is not None else _claims(rows, worker, wanted, now)
         unsure.clear()
         unsure.update(ends.applied)
         with connection.pipeline():
@@ -164,21 +176,9 @@ def claim(
                 writing.taken(connection, address, [each.job for each in claims])
             transactions.commit(connection, rings=ends.rings)
         unsure.clear()
-        if rows:
-            where.heed(connection, latest=rows[-1][9], walked=rows[-1][8], found=len(rows) - 1)
+        if limit > 0:
+            where.heed(connection, latest=last[9], walked=last[8], found=len(rows))
     return Claimed(claims, ends.refused, ends.cancelled)
-
-
-def _choose(
-    connection: psycopg.Connection[Any],
-    address: Address,
-    eras: Eras,
-    worker: Presence,
-    wanted: Wanted,
-    limit: int,
-    now: datetime,
-) -> psycopg.Cursor[Any]:
-    return connection.execute(address.sql(_CHOOSE), [worker.id, *eras.starts, *wishes(wanted), now, limit], binary=True)
 
 
 def wishes(wanted: Wanted) -> list[Any]:
@@ -192,7 +192,7 @@ def wishes(wanted: Wanted) -> list[Any]:
 
 def _claims(rows: Sequence[Sequence[Any]], worker: Presence, wanted: Wanted, now: datetime) -> list[Claim]:
     claims: list[Claim] = []
-    for row in rows[:-1]:
+    for row in rows:
         job = live(row[:8])
         if wanted.leading is not None and not wanted.leading(job):
             break

@@ -13,12 +13,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from jobq.codec import encode
 
+if TYPE_CHECKING:
     import psycopg
 
     from jobq_postgres.address import Address
+
+_MARK = ("era", "queue", "handler", "alone", "rank", "run_at", "seq")
 
 WALKED = 1000
 """Index entries that a claim may read beyond those of the jobs that it finds, before something is done about it."""
@@ -28,22 +30,17 @@ PAUSE = 0.5
 
 _CLOSED = "SELECT e FROM unnest(%s::integer[]) e WHERE pg_try_advisory_xact_lock(@space@, e + 16)"
 _LANES = """
-SELECT l.era, l.queue, l.handler, l.alone, l.rank, h.run_at, h.seq
+SELECT l.era, l.queue, l.handler, l.alone, l.rank, h.run_at::text, h.seq
 FROM @schema@.lanes(%s::integer[]) l
 CROSS JOIN LATERAL @schema@.head(l.era, l.queue, l.handler, l.alone, l.rank, '-infinity', 0) h
 """
 _ONWARD = """
-SELECT m.era, m.queue, m.handler, m.alone, m.rank, h.run_at, h.seq
-FROM unnest(%s::integer[], %s::text[], %s::text[], %s::boolean[], %s::smallint[], %s::timestamptz[], %s::bigint[])
-    AS m(era, queue, handler, alone, rank, run_at, seq)
+SELECT m.era, m.queue, m.handler, m.alone, m.rank, h.run_at::text, h.seq FROM @schema@.marks(%s::json) m
 CROSS JOIN LATERAL @schema@.head(m.era, m.queue, m.handler, m.alone, m.rank, m.run_at, m.seq) h
 """
 _BEGIN = "SELECT nextval('@schema@.eras') FROM @schema@.eras WHERE last_value = %s"
 
-STARTS = (
-    "%s::integer[], %s::integer, %s::integer[], %s::text[], %s::text[], %s::boolean[], %s::smallint[], "
-    "%s::timestamptz[], %s::bigint[]"
-)
+STARTS = "%s::integer[], %s::integer, %s::json"
 """Placeholders for what `Eras.starts` answers with."""
 
 
@@ -58,14 +55,13 @@ class Eras:
         self._address = address
         self.known = 0
         self._open: list[int] = []
-        self._marks: list[tuple[Any, ...]] = []
+        self._marks = "[]"
         self._begun = float("-inf")
 
     @property
     def starts(self) -> list[Any]:
-        """The open eras, the latest known one, and the marks by column."""
-        columns = zip(*self._marks, strict=True) if self._marks else ((),) * 7
-        return [self._open, self.known, *(list(column) for column in columns)]
+        """The open eras, the latest known one, and the marks."""
+        return [f"{{{','.join(map(str, self._open))}}}", self.known, self._marks]
 
     def heed(self, connection: psycopg.Connection[Any], *, latest: int, walked: int, found: int) -> None:
         """After a claim, outside of its transaction: close eras, move marks on, begin an era, where there is reason to.
@@ -94,11 +90,9 @@ class Eras:
         asked = [era for era in self._open if era != self.known]
         sql = self._address.sql
         closed = {era for (era,) in connection.execute(sql(_CLOSED), [asked])} if asked else set[int]()
-        marks: Iterable[tuple[Any, ...]] = ()
-        if self._marks:
-            marks = connection.execute(sql(_ONWARD), self.starts[2:]).fetchall()
+        marks = connection.execute(sql(_ONWARD), [self._marks]).fetchall() if self._marks != "[]" else []
         if closed:
             # By a snapshot that is younger than the last who could have entered
-            marks = [*marks, *connection.execute(sql(_LANES), [sorted(closed)])]
+            marks += connection.execute(sql(_LANES), [sorted(closed)]).fetchall()
         self._open = [era for era in self._open if era not in closed]
-        self._marks = list(marks)
+        self._marks = encode([dict(zip(_MARK, mark, strict=True)) for mark in marks])

@@ -8,6 +8,7 @@ from jobq.codec import encode, loads
 from jobq.errors import HIDDEN, InvalidInput, StoreUnreadable
 from jobq.job import Job, State
 from jobq.store import runs_alone
+from jobq.times import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,12 +20,16 @@ _STATES = {state.value: state for state in State}
 BESIDE = frozenset({"state", "run", "worker", "started_at"})
 """The fields that a claim changes, beside `rev` and `updated_at`: these columns hold them, not the record."""
 
-COLUMNS = "id chosen queue handler alone rank run_at state run rev created_at started_at updated_at record".split()
-_TYPES = (
-    "text boolean text text boolean smallint timestamptz text bigint bigint timestamptz timestamptz timestamptz text"
-).split()
-ARRAYS = ", ".join(f"%s::{kind}[]" for kind in _TYPES)
-"""Placeholders for what `columns` answers with."""
+FIELDS = (
+    "id text, chosen boolean, queue text, handler text, alone boolean, rank smallint, run_at timestamptz, state text, "
+    "run bigint, rev bigint, worker text, created_at timestamptz, started_at timestamptz, updated_at timestamptz, "
+    "old_rev bigint, old_created_at timestamptz, old_worker text"
+)
+"""What `documents` has of each job, beside the record."""
+
+NEW = f"ROWS FROM (json_to_recordset(%s::json) AS ({FIELDS}), json_array_elements(%s::json)) WITH ORDINALITY"
+NAMES = ", ".join([*(field.split()[0] for field in FIELDS.split(", ")), "record", "nth"])
+"""Jobs as a table: `FROM {NEW} AS e({NAMES})`, with what `documents` answers for its placeholders."""
 
 
 def archived(text: str) -> Job:
@@ -65,29 +70,54 @@ def text_of(job: Job) -> str:
         raise InvalidInput("result", HIDDEN, f"of job {job.id} cannot be written as JSON ({error})") from None
 
 
-def columns(jobs: Sequence[Job], chosen: Sequence[bool] | None = None) -> list[list[Any]]:
-    """Jobs as one list a column, in the order of `COLUMNS`.
+def documents(jobs: Sequence[Job], before: Sequence[Job] = (), chosen: Sequence[bool] = ()) -> list[str]:
+    """Jobs as two JSON texts, which cost less than an array a column: their columns, and their records.
 
     Args:
+        before: what they are to be in place of.
         chosen: whether a person chose the id, which may be taken then.
     """
-    rows = [
-        (
-            job.id,
-            chosen is None or chosen[index],
-            job.queue,
-            job.handler or "",
-            runs_alone(job),
-            -job.priority,
-            job.run_at,
-            job.state.value,
-            job.run,
-            job.rev,
-            job.created_at,
-            job.started_at,
-            job.updated_at,
-            text_of(job),
-        )
-        for index, job in enumerate(jobs)
-    ]
-    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in COLUMNS]
+    rows = []
+    for index, job in enumerate(jobs):
+        row = {
+            "id": job.id,
+            "chosen": not chosen or chosen[index],
+            "queue": job.queue,
+            "handler": job.handler or "",
+            "alone": runs_alone(job),
+            "rank": -job.priority,
+            "run_at": format_time(job.run_at),
+            "state": job.state.value,
+            "run": job.run,
+            "rev": job.rev,
+            "worker": job.worker,
+            "created_at": format_time(job.created_at),
+            "started_at": None if job.started_at is None else format_time(job.started_at),
+            "updated_at": format_time(job.updated_at),
+        }
+        if before:
+            old = before[index]
+            row |= {"old_rev": old.rev, "old_created_at": format_time(old.created_at), "old_worker": old.worker}
+        rows.append(row)
+    return [encode(rows), f"[{','.join(map(text_of, jobs))}]"]
+
+
+def copied(job: Job) -> tuple[Any, ...]:
+    """A pending job as a row of `COPIED`."""
+    return (
+        job.id,
+        job.queue,
+        job.handler or "",
+        runs_alone(job),
+        -job.priority,
+        job.run_at,
+        job.state.value,
+        job.run,
+        job.rev,
+        job.created_at,
+        job.updated_at,
+        text_of(job),
+    )
+
+
+COPIED = "id, queue, handler, alone, rank, run_at, state, run, rev, created_at, updated_at, record"

@@ -104,7 +104,7 @@ class PostgresStore(Store):
         def act() -> Claimed:
             return claiming.claim(
                 self._transactions,
-                self._eras_of,
+                lambda: self._eras,
                 worker,
                 wanted=wanted,
                 limit=limit,
@@ -168,8 +168,7 @@ class PostgresStore(Store):
     def next_due(self, wanted: Wanted, *, now: datetime) -> datetime | None:
         def ask(connection: Connection) -> datetime | None:
             self._may_read(connection)
-            eras = self._eras_of(connection)
-            values = [*eras.starts, *claiming.wishes(wanted)]
+            values = [*self._eras.starts, *claiming.wishes(wanted)]
             row = connection.execute(self.address.sql(_DUE), values, binary=True).fetchone()
             return None if row is None else row[0]
 
@@ -298,10 +297,6 @@ class PostgresStore(Store):
         if not self.line.pooled and self._durable:
             connection.execute("SELECT set_config('synchronous_commit', 'on', false) "
                                "WHERE current_setting('synchronous_commit') = 'off'")
-
-    def _eras_of(self, connection: Connection) -> Eras:
-        del connection  # that which is open now: the eras are renewed with it
-        return self._eras
 
     def _may_read(self, connection: Connection) -> None:
         heed(as_notice(connection.execute(self.address.sql(_NOTICE)).fetchone()), "read")

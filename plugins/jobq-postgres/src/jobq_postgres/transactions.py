@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jobq.notices import Notice, heed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import psycopg
 
@@ -35,13 +35,10 @@ class Transactions:
         self.token = secrets.token_hex(8)
 
     @contextmanager
-    def begun(
-        self, act: str, before: Job | None = None
-    ) -> Iterator[tuple[Connection, Callable[[], Callable[[], Notice | None]]]]:
-        """A connection, and a function that begins a transaction on it, to be called inside of a pipeline.
+    def writing(self, act: str, before: Job | None = None) -> Iterator[Connection]:
+        """A connection in a transaction that the notice at the store's door allows; it is for the block to `commit`.
 
-        That one answers with another, to be called outside of it: the notice at the store's door, which nobody replaces
-        before the transaction ends.
+        No other notice is put up before the transaction ends.
 
         Args:
             act, before: as `jobq.notices.heed` takes them.
@@ -51,31 +48,10 @@ class Transactions:
             StoreError: as `Line.use`.
         """
         with self.line.use() as connection:
-
-            def begin() -> Callable[[], Notice | None]:
+            with connection.pipeline():
                 self.begin(connection)
                 entered = connection.execute(self.address.sql("SELECT * FROM @schema@.enter()"))
-
-                def notice() -> Notice | None:
-                    found = as_notice(entered.fetchone())
-                    heed(found, act, before)
-                    return found
-
-                return notice
-
-            yield connection, begin
-
-    @contextmanager
-    def writing(self, act: str, before: Job | None = None) -> Iterator[Connection]:
-        """A connection in a transaction that the notice allows; it is for the block to `commit`.
-
-        Raises:
-            StoreMoved, StoreError: as `begun`.
-        """
-        with self.begun(act, before) as (connection, begin):
-            with connection.pipeline():
-                notice = begin()
-            notice()
+            heed(as_notice(entered.fetchone()), act, before)
             yield connection
 
     def begin(self, connection: Connection) -> None:

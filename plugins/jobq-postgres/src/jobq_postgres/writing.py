@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jobq.job import ENDED, WAITING, Job, State
-from jobq_postgres.rows import ARRAYS, COLUMNS, columns
+from jobq_postgres.rows import NAMES, NEW, documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     Pair = tuple[Job, Job]
 
-_NEW = f"unnest({ARRAYS}, %s::text[], %s::bigint[], %s::timestamptz[], %s::text[])"
-_NAMES = ", ".join([*COLUMNS, "worker", "old_rev", "old_created_at", "old_worker"])
 _SAME = """
 j.id = e.id AND j.rev = e.old_rev AND j.created_at = e.old_created_at AND j.worker IS NOT DISTINCT FROM e.old_worker
 """
@@ -26,26 +24,26 @@ _STAY = f"""
 UPDATE @schema@.jobs j SET
     era = coalesce((SELECT @schema@.open_era() WHERE %s), j.era), queue = e.queue, handler = e.handler, alone = e.alone,
     rank = e.rank, run_at = e.run_at, state = e.state, run = e.run, rev = e.rev, worker = e.worker,
-    created_at = e.created_at, started_at = e.started_at, updated_at = e.updated_at, record = e.record::json
-FROM {_NEW} WITH ORDINALITY AS e({_NAMES}, nth)
+    created_at = e.created_at, started_at = e.started_at, updated_at = e.updated_at, record = e.record
+FROM {NEW} AS e({NAMES})
 WHERE {_SAME} RETURNING e.nth
 """
 _TAKE = """
 UPDATE @schema@.jobs j SET
     state = e.state, run = e.run, rev = e.rev, worker = e.worker, started_at = e.started_at, updated_at = e.updated_at
-FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::timestamptz[], %s::timestamptz[])
-    AS e(id, state, run, rev, worker, started_at, updated_at)
+FROM json_to_recordset(%s::json) AS e(id text, state text, run bigint, rev bigint, worker text, started_at timestamptz,
+    updated_at timestamptz)
 WHERE j.id = e.id
 """
 _END = f"""
 WITH gone AS (
     DELETE FROM @schema@.jobs j
-    USING {_NEW} WITH ORDINALITY AS e({_NAMES}, nth)
+    USING {NEW} AS e({NAMES})
     WHERE {_SAME}
     RETURNING e.id, j.seq, e.queue, e.handler, e.state, e.updated_at, e.record, e.nth
 ), kept AS (
     INSERT INTO @schema@.archive (id, seq, ended, queue, handler, state, updated_at, record)
-    SELECT o.id, o.seq, nextval('@schema@.ends'), o.queue, o.handler, o.state, o.updated_at, o.record::json
+    SELECT o.id, o.seq, nextval('@schema@.ends'), o.queue, o.handler, o.state, o.updated_at, o.record
     FROM (SELECT * FROM gone ORDER BY nth) o
 ), counted AS (
     INSERT INTO @schema@.tally SELECT queue, state, count(*) FROM gone GROUP BY queue, state
@@ -69,11 +67,11 @@ class Writing:
     def send(self, connection: psycopg.Connection[Any], address: Address) -> None:
         """Write them: those that end into the archive."""
         if self._ends:
-            cursor = connection.execute(address.sql(_END), _arrays(self._ends))
+            cursor = connection.execute(address.sql(_END), _documents(self._ends))
             self._cursors.append((self._ends, cursor))
         if self._stays:
             enters = any(after.state in WAITING for _, after in self._stays)
-            cursor = connection.execute(address.sql(_STAY), [enters, *_arrays(self._stays)])
+            cursor = connection.execute(address.sql(_STAY), [enters, *_documents(self._stays)])
             self._cursors.append((self._stays, cursor))
 
     def written(self) -> list[Pair]:
@@ -83,8 +81,7 @@ class Writing:
 
 def taken(connection: psycopg.Connection[Any], address: Address, jobs: Iterable[Job]) -> None:
     """Write claims of jobs that this transaction has locked."""
-    rows = [(job.id, job.state.value, job.run, job.rev, job.worker, job.started_at, job.updated_at) for job in jobs]
-    connection.execute(address.sql(_TAKE), [list(column) for column in zip(*rows, strict=True)])
+    connection.execute(address.sql(_TAKE), documents(list(jobs))[:1])
 
 
 def rings(pairs: Iterable[Pair]) -> bool:
@@ -96,11 +93,5 @@ def rings(pairs: Iterable[Pair]) -> bool:
     )
 
 
-def _arrays(pairs: Sequence[Pair]) -> list[list[Any]]:
-    return [
-        *columns([after for _, after in pairs]),
-        [after.worker for _, after in pairs],
-        [before.rev for before, _ in pairs],
-        [before.created_at for before, _ in pairs],
-        [before.worker for before, _ in pairs],
-    ]
+def _documents(pairs: Sequence[Pair]) -> list[str]:
+    return documents([after for _, after in pairs], [before for before, _ in pairs])

@@ -22,11 +22,7 @@ BEGIN
 END $$;
 
 -- Adds jobs, all or none; raises JQ001 with the notice that forbids it, JQ002 with the ids that are taken.
-CREATE FUNCTION @schema@.add_jobs(
-    ids text[], chosen boolean[], queues text[], handlers text[], alones boolean[], ranks smallint[],
-    run_ats timestamptz[], states text[], runs bigint[], revs bigint[], created_ats timestamptz[],
-    started_ats timestamptz[], updated_ats timestamptz[], records text[]
-) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION @schema@.add_jobs(p_columns json, p_records json) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     notice record;
     taken text[];
@@ -35,30 +31,29 @@ BEGIN
     IF notice.notice_state IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'JQ001', MESSAGE = notice.notice_state || ' ' || notice.notice_url;
     END IF;
-    WITH era AS (SELECT @schema@.open_era() AS era),
-    new AS (
-        SELECT * FROM unnest(
-            ids, queues, handlers, alones, ranks, run_ats, states, runs, revs, created_ats, started_ats, updated_ats,
-            records
+    WITH new AS (
+        SELECT * FROM ROWS FROM (
+            json_to_recordset(p_columns) AS (
+                id text, queue text, handler text, alone boolean, rank smallint, run_at timestamptz, state text,
+                run bigint, rev bigint, created_at timestamptz, started_at timestamptz, updated_at timestamptz
+            ),
+            json_array_elements(p_records)
         ) WITH ORDINALITY AS n(
             id, queue, handler, alone, rank, run_at, state, run, rev, created_at, started_at, updated_at, record, nth
         )
-    ),
-    added AS (
+    ), added AS (
         INSERT INTO @schema@.jobs
-            (id, seq, era, queue, handler, alone, rank, run_at, state, run, rev, created_at, started_at, updated_at,
-             record)
-        SELECT o.id, nextval('@schema@.seqs'), era.era, o.queue, o.handler, o.alone, o.rank, o.run_at, o.state, o.run,
-               o.rev, o.created_at, o.started_at, o.updated_at, o.record::json
-        FROM (SELECT * FROM new ORDER BY nth) o CROSS JOIN era
+            (era, id, queue, handler, alone, rank, run_at, state, run, rev, created_at, started_at, updated_at, record)
+        SELECT e.era, n.id, n.queue, n.handler, n.alone, n.rank, n.run_at, n.state, n.run, n.rev, n.created_at,
+               n.started_at, n.updated_at, n.record
+        FROM (SELECT * FROM new ORDER BY nth) n CROSS JOIN (SELECT @schema@.open_era() AS era) e
         ON CONFLICT (id) DO NOTHING
         RETURNING id
     )
     SELECT array_agg(new.id) INTO taken FROM new WHERE new.id NOT IN (SELECT added.id FROM added);
     -- After the insert, which has waited for whoever was archiving a job of that id just now.
-    SELECT taken || array_agg(a.id) INTO taken
-    FROM @schema@.archive a
-    WHERE a.id IN (SELECT c.id FROM unnest(ids, chosen) c(id, chosen) WHERE c.chosen);
+    SELECT taken || array_agg(a.id) INTO taken FROM @schema@.archive a
+    WHERE a.id IN (SELECT c.id FROM json_to_recordset(p_columns) AS c(id text, chosen boolean) WHERE c.chosen);
     IF cardinality(taken) > 0 THEN
         RAISE EXCEPTION USING ERRCODE = 'JQ002', MESSAGE = array_to_string(taken, ' ');
     END IF;
@@ -87,11 +82,19 @@ AS $$
     SELECT lane.* FROM lane
 $$;
 
--- Where claims begin: the lanes of open eras from their beginning on, those of closed ones (`m_…`, one each) from a mark on;
+-- Where the lanes of closed eras begin, as a handle remembers it.
+CREATE FUNCTION @schema@.marks(p_marks json) RETURNS TABLE (
+    era integer, queue text, handler text, alone boolean, rank smallint, run_at timestamptz, seq bigint
+) LANGUAGE sql IMMUTABLE ROWS 10 AS $$
+    SELECT * FROM json_to_recordset(p_marks) AS m(
+        era integer, queue text, handler text, alone boolean, rank smallint, run_at timestamptz, seq bigint
+    )
+$$;
+
+-- Where claims begin: the lanes of open eras from their beginning on, those of closed ones from a mark on;
 -- of them those that are wanted.
 CREATE FUNCTION @schema@.starts(
-    p_eras integer[], m_eras integer[], m_queues text[], m_handlers text[], m_alones boolean[], m_ranks smallint[],
-    m_run_ats timestamptz[], m_seqs bigint[], p_queues text[], p_handlers text[], p_alone boolean
+    p_eras integer[], p_marks json, p_queues text[], p_handlers text[], p_alone boolean
 ) RETURNS TABLE (
     era integer, queue text, handler text, alone boolean, rank smallint, run_at timestamptz, seq bigint
 ) LANGUAGE sql STABLE ROWS 10
@@ -99,7 +102,7 @@ AS $$
     SELECT s.* FROM (
         SELECT l.*, '-infinity'::timestamptz, 0::bigint FROM @schema@.lanes(p_eras) l
         UNION ALL
-        SELECT m.* FROM unnest(m_eras, m_queues, m_handlers, m_alones, m_ranks, m_run_ats, m_seqs) m
+        SELECT m.* FROM @schema@.marks(p_marks) m
     ) AS s(era, queue, handler, alone, rank, run_at, seq)
     WHERE (p_queues IS NULL OR s.queue = ANY (p_queues))
       AND (p_handlers IS NULL OR s.handler = '' OR s.handler = ANY (p_handlers))
@@ -109,16 +112,13 @@ $$;
 
 -- The first of what waits behind these starts, at most `wide` of each and in all, in claim order; due by `p_now`.
 CREATE FUNCTION @schema@.heads(
-    p_eras integer[], m_eras integer[], m_queues text[], m_handlers text[], m_alones boolean[], m_ranks smallint[],
-    m_run_ats timestamptz[], m_seqs bigint[], p_queues text[], p_handlers text[], p_alone boolean,
-    p_now timestamptz, p_wide integer
+    p_eras integer[], p_marks json, p_queues text[], p_handlers text[], p_alone boolean, p_now timestamptz,
+    p_wide integer
 ) RETURNS TABLE (id text, alone boolean, rank smallint, run_at timestamptz, seq bigint)
 LANGUAGE sql STABLE ROWS 10
 SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
 AS $$
-    SELECT w.* FROM @schema@.starts(
-        p_eras, m_eras, m_queues, m_handlers, m_alones, m_ranks, m_run_ats, m_seqs, p_queues, p_handlers, p_alone
-    ) l CROSS JOIN LATERAL (
+    SELECT w.* FROM @schema@.starts(p_eras, p_marks, p_queues, p_handlers, p_alone) l CROSS JOIN LATERAL (
         SELECT j.id, j.alone, j.rank, j.run_at, j.seq FROM @schema@.jobs j
         WHERE j.state IN ('pending', 'failed') AND j.era = l.era AND j.queue = l.queue AND j.handler = l.handler
           AND j.alone = l.alone AND j.rank = l.rank AND (j.run_at, j.seq) >= (l.run_at, l.seq) AND j.run_at <= p_now
@@ -145,29 +145,28 @@ $$;
 
 -- When the first of what is wanted is due; NULL where nothing waits.
 CREATE FUNCTION @schema@.next_due(
-    p_eras integer[], p_known integer, m_eras integer[], m_queues text[], m_handlers text[], m_alones boolean[],
-    m_ranks smallint[], m_run_ats timestamptz[], m_seqs bigint[], p_queues text[], p_handlers text[], p_alone boolean
+    p_eras integer[], p_known integer, p_marks json, p_queues text[], p_handlers text[], p_alone boolean
 ) RETURNS timestamptz LANGUAGE plpgsql
 AS $$
 BEGIN
     RETURN (SELECT min(h.run_at) FROM @schema@.starts(
-        p_eras || @schema@.eras_above(p_known), m_eras, m_queues, m_handlers, m_alones, m_ranks, m_run_ats, m_seqs,
-        p_queues, p_handlers, p_alone
+        p_eras || @schema@.eras_above(p_known), p_marks, p_queues, p_handlers, p_alone
     ) s CROSS JOIN LATERAL @schema@.head(s.era, s.queue, s.handler, s.alone, s.rank, s.run_at, s.seq) h);
 END $$;
 
--- Locks the jobs that a claim may take, at most `p_limit`, in claim order; none where the worker is no member. A job that
--- must run alone comes by itself, and only where it is first. Who is claimed by somebody else just now is passed over.
--- The last row is none: its `seq` says how many entries of the index were read, its `era` which era is the latest.
+-- Locks the jobs that a claim may take, at most `p_limit`, in claim order; none where the worker is no member, or a notice
+-- is up. A job that must run alone comes by itself, and only where it is first. What somebody else claims just now is
+-- passed over. The last row is no job: `state` and `worker` are state and URL of the notice, `seq` says how many entries of
+-- the index were read, `era` which era is the latest.
 CREATE FUNCTION @schema@.choose(
-    p_worker text, p_eras integer[], p_known integer, m_eras integer[], m_queues text[], m_handlers text[],
-    m_alones boolean[], m_ranks smallint[], m_run_ats timestamptz[], m_seqs bigint[], p_queues text[],
-    p_handlers text[], p_alone boolean, p_now timestamptz, p_limit integer
+    p_worker text, p_eras integer[], p_known integer, p_marks json, p_queues text[], p_handlers text[],
+    p_alone boolean, p_now timestamptz, p_limit integer
 ) RETURNS TABLE (
     id text, seq bigint, era integer, state text, run bigint, rev bigint, worker text, started_at timestamptz,
     updated_at timestamptz, record text
 ) LANGUAGE plpgsql ROWS 10 AS $$
 DECLARE
+    notice record;
     before bigint := pg_stat_get_xact_tuples_returned('@schema@.jobs_waiting'::regclass);
     newer integer[] := @schema@.eras_above(p_known);
     wide integer := p_limit;
@@ -176,42 +175,44 @@ DECLARE
     first integer;
     got text[];
 BEGIN
-    IF NOT EXISTS (
+    SELECT * INTO notice FROM @schema@.enter();
+    IF notice.notice_state IS NULL AND EXISTS (
         SELECT FROM @schema@.workers w WHERE w.id = p_worker AND w.seen + w.lease >= clock_timestamp()
     ) THEN
-        RETURN;
-    END IF;
-    LOOP
-        SELECT array_agg(h.id ORDER BY h.rank, h.run_at, h.seq), array_agg(h.alone ORDER BY h.rank, h.run_at, h.seq)
-        INTO ids, alones
-        FROM @schema@.heads(p_eras || newer, m_eras, m_queues, m_handlers, m_alones, m_ranks, m_run_ats, m_seqs, p_queues,
-                            p_handlers, p_alone, p_now, wide) h;
-        EXIT WHEN ids IS NULL;
-        first := 1;
-        got := '{}';
-        WHILE alones[first] LOOP
-            got := ARRAY(
-                SELECT j.id FROM @schema@.jobs j
-                WHERE j.id = ids[first] AND j.state IN ('pending', 'failed') FOR UPDATE SKIP LOCKED
-            );
+        LOOP
+            SELECT array_agg(h.id ORDER BY h.rank, h.run_at, h.seq),
+                   array_agg(h.alone ORDER BY h.rank, h.run_at, h.seq)
+            INTO ids, alones
+            FROM @schema@.heads(p_eras || newer, p_marks, p_queues, p_handlers, p_alone, p_now, wide) h;
+            EXIT WHEN ids IS NULL;
+            first := 1;
+            got := '{}';
+            WHILE alones[first] LOOP
+                got := ARRAY(
+                    SELECT j.id FROM @schema@.jobs j
+                    WHERE j.id = ids[first] AND j.state IN ('pending', 'failed') FOR UPDATE SKIP LOCKED
+                );
+                EXIT WHEN cardinality(got) > 0;
+                first := first + 1;
+            END LOOP;
             EXIT WHEN cardinality(got) > 0;
-            first := first + 1;
+            got := ARRAY(
+                SELECT j.id FROM unnest(ids, alones) WITH ORDINALITY c(id, alone, nth) JOIN @schema@.jobs j USING (id)
+                WHERE NOT c.alone AND j.state IN ('pending', 'failed')
+                ORDER BY c.nth LIMIT p_limit FOR UPDATE OF j SKIP LOCKED
+            );
+            EXIT WHEN cardinality(got) >= p_limit OR cardinality(ids) < wide;
+            wide := wide * 4;
         END LOOP;
-        EXIT WHEN cardinality(got) > 0;
-        got := ARRAY(
-            SELECT j.id FROM unnest(ids, alones) WITH ORDINALITY c(id, alone, nth) JOIN @schema@.jobs j USING (id)
-            WHERE NOT c.alone AND j.state IN ('pending', 'failed')
-            ORDER BY c.nth LIMIT p_limit FOR UPDATE OF j SKIP LOCKED
-        );
-        EXIT WHEN cardinality(got) >= p_limit OR cardinality(ids) < wide;
-        wide := wide * 4;
-    END LOOP;
+    END IF;
     RETURN QUERY
         SELECT j.id, j.seq, j.era, j.state, j.run, j.rev, j.worker, j.started_at, j.updated_at, j.record::text
         FROM unnest(got) c(id) JOIN @schema@.jobs j USING (id)
         ORDER BY j.rank, j.run_at, j.seq;
-    RETURN QUERY SELECT NULL, pg_stat_get_xact_tuples_returned('@schema@.jobs_waiting'::regclass) - before,
-        coalesce(newer[cardinality(newer)], p_known), NULL, NULL::bigint, NULL::bigint, NULL, NULL::timestamptz, NULL::timestamptz, NULL;
+    RETURN QUERY SELECT
+        NULL, pg_stat_get_xact_tuples_returned('@schema@.jobs_waiting'::regclass) - before,
+        coalesce(newer[cardinality(newer)], p_known), notice.notice_state, NULL::bigint, NULL::bigint,
+        notice.notice_url, NULL::timestamptz, NULL::timestamptz, NULL;
 END $$;
 
 -- Makes the parts of the archive for today and some days ahead; what there is stays. Done as the owner, since a worker's
