@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jobq.errors import JobChanged, JobNotFound
 from jobq.job import ENDED, State
 from jobq_postgres import reading, writing
-from jobq_postgres.rows import NAMES, NEW, documents
+from jobq_postgres.rows import documents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[Any]
 
 _HOT = "id, queue, handler, alone, rank, run_at, state, run, rev, worker, created_at, started_at, updated_at, record"
-_SOURCE = f"""(
-    SELECT e.*, s.seq FROM {NEW} AS e({NAMES}) LEFT JOIN unnest(%s::text[], %s::bigint[]) s(old, seq) ON s.old = e.id
+_SOURCE = """(
+    SELECT e.*, s.seq FROM @schema@.handed(%s::json, %s::json) e LEFT JOIN unnest(%s::text[], %s::bigint[]) s(old, seq) ON s.old = e.id
     ORDER BY nth
 ) o"""
 _INSERT = f"""

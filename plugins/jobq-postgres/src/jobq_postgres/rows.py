@@ -11,7 +11,7 @@ from jobq.store import runs_alone
 from jobq.times import format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 LIVE = "id, state, run, rev, worker, started_at, updated_at, record::text"
 """What is selected of a job that is not archived; `live` reads it."""
@@ -19,18 +19,6 @@ LIVE = "id, state, run, rev, worker, started_at, updated_at, record::text"
 _STATES = {state.value: state for state in State}
 BESIDE = frozenset({"state", "run", "worker", "started_at"})
 """The fields that a claim changes, beside `rev` and `updated_at`: these columns hold them, not the record."""
-
-FIELDS = (
-    "id text, chosen boolean, queue text, handler text, alone boolean, rank smallint, run_at timestamptz, state text, "
-    "run bigint, rev bigint, worker text, created_at timestamptz, started_at timestamptz, updated_at timestamptz, "
-    "old_rev bigint, old_created_at timestamptz, old_worker text"
-)
-"""What `documents` has of each job, beside the record."""
-
-NEW = f"ROWS FROM (json_to_recordset(%s::json) AS ({FIELDS}), json_array_elements(%s::json)) WITH ORDINALITY"
-NAMES = ", ".join([*(field.split()[0] for field in FIELDS.split(", ")), "record", "nth"])
-"""Jobs as a table: `FROM {NEW} AS e({NAMES})`, with what `documents` answers for its placeholders."""
-
 
 def archived(text: str) -> Job:
     """The job of an archived record.
@@ -77,29 +65,48 @@ def documents(jobs: Sequence[Job], before: Sequence[Job] = (), chosen: Sequence[
         before: what they are to be in place of.
         chosen: whether a person chose the id, which may be taken then.
     """
-    rows = []
-    for index, job in enumerate(jobs):
-        row = {
-            "id": job.id,
-            "chosen": not chosen or chosen[index],
-            "queue": job.queue,
-            "handler": job.handler or "",
-            "alone": runs_alone(job),
-            "rank": -job.priority,
-            "run_at": format_time(job.run_at),
-            "state": job.state.value,
-            "run": job.run,
-            "rev": job.rev,
-            "worker": job.worker,
-            "created_at": format_time(job.created_at),
-            "started_at": None if job.started_at is None else format_time(job.started_at),
-            "updated_at": format_time(job.updated_at),
-        }
-        if before:
-            old = before[index]
-            row |= {"old_rev": old.rev, "old_created_at": format_time(old.created_at), "old_worker": old.worker}
-        rows.append(row)
+    rows = [_columns(job) for job in jobs]
+    for row, old in zip(rows, before, strict=False):
+        row |= {"old_rev": old.rev, "old_created_at": format_time(old.created_at), "old_worker": old.worker}
+    for row, named in zip(rows, chosen, strict=False):
+        row["chosen"] = named
     return [encode(rows), f"[{','.join(map(text_of, jobs))}]"]
+
+
+def claims(jobs: Iterable[Job]) -> str:
+    """What a claim changes of jobs, as a JSON text."""
+    return encode(
+        [
+            {
+                "id": job.id,
+                "state": job.state.value,
+                "run": job.run,
+                "rev": job.rev,
+                "worker": job.worker,
+                "started_at": None if job.started_at is None else format_time(job.started_at),
+                "updated_at": format_time(job.updated_at),
+            }
+            for job in jobs
+        ]
+    )
+
+
+def _columns(job: Job) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "queue": job.queue,
+        "handler": job.handler or "",
+        "alone": runs_alone(job),
+        "rank": -job.priority,
+        "run_at": format_time(job.run_at),
+        "state": job.state.value,
+        "run": job.run,
+        "rev": job.rev,
+        "worker": job.worker,
+        "created_at": format_time(job.created_at),
+        "started_at": None if job.started_at is None else format_time(job.started_at),
+        "updated_at": format_time(job.updated_at),
+    }
 
 
 def copied(job: Job) -> tuple[Any, ...]:

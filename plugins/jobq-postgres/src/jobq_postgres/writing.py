@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jobq.job import ENDED, WAITING, Job, State
-from jobq_postgres.rows import NAMES, NEW, documents
+from jobq_postgres.rows import claims, documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,40 +16,9 @@ if TYPE_CHECKING:
 
     Pair = tuple[Job, Job]
 
-_SAME = """
-j.id = e.id AND j.rev = e.old_rev AND j.created_at = e.old_created_at AND j.worker IS NOT DISTINCT FROM e.old_worker
-"""
-
-_STAY = f"""
-UPDATE @schema@.jobs j SET
-    era = coalesce((SELECT @schema@.open_era() WHERE %s), j.era), queue = e.queue, handler = e.handler, alone = e.alone,
-    rank = e.rank, run_at = e.run_at, state = e.state, run = e.run, rev = e.rev, worker = e.worker,
-    created_at = e.created_at, started_at = e.started_at, updated_at = e.updated_at, record = e.record
-FROM {NEW} AS e({NAMES})
-WHERE {_SAME} RETURNING e.nth
-"""
-_TAKE = """
-UPDATE @schema@.jobs j SET
-    state = e.state, run = e.run, rev = e.rev, worker = e.worker, started_at = e.started_at, updated_at = e.updated_at
-FROM json_to_recordset(%s::json) AS e(id text, state text, run bigint, rev bigint, worker text, started_at timestamptz,
-    updated_at timestamptz)
-WHERE j.id = e.id
-"""
-_END = f"""
-WITH gone AS (
-    DELETE FROM @schema@.jobs j
-    USING {NEW} AS e({NAMES})
-    WHERE {_SAME}
-    RETURNING e.id, j.seq, e.queue, e.handler, e.state, e.updated_at, e.record, e.nth
-), kept AS (
-    INSERT INTO @schema@.archive (id, seq, ended, queue, handler, state, updated_at, record)
-    SELECT o.id, o.seq, nextval('@schema@.ends'), o.queue, o.handler, o.state, o.updated_at, o.record
-    FROM (SELECT * FROM gone ORDER BY nth) o
-), counted AS (
-    INSERT INTO @schema@.tally SELECT queue, state, count(*) FROM gone GROUP BY queue, state
-)
-SELECT nth FROM gone
-"""  # noqa: S608 - of constants alone
+_CHANGE = "SELECT * FROM @schema@.change_jobs(%s, %s::json, %s::json)"
+_END = "SELECT * FROM @schema@.end_jobs(%s::json, %s::json)"
+_TAKE = "SELECT @schema@.take_jobs(%s::json)"
 
 
 class Writing:
@@ -71,7 +40,7 @@ class Writing:
             self._cursors.append((self._ends, cursor))
         if self._stays:
             enters = any(after.state in WAITING for _, after in self._stays)
-            cursor = connection.execute(address.sql(_STAY), [enters, *_documents(self._stays)])
+            cursor = connection.execute(address.sql(_CHANGE), [enters, *_documents(self._stays)])
             self._cursors.append((self._stays, cursor))
 
     def written(self) -> list[Pair]:
@@ -81,7 +50,7 @@ class Writing:
 
 def taken(connection: psycopg.Connection[Any], address: Address, jobs: Iterable[Job]) -> None:
     """Write claims of jobs that this transaction has locked."""
-    connection.execute(address.sql(_TAKE), documents(list(jobs))[:1])
+    connection.execute(address.sql(_TAKE), [claims(jobs)])
 
 
 def rings(pairs: Iterable[Pair]) -> bool:

@@ -21,6 +21,23 @@ BEGIN
     SELECT n.state, n.url INTO notice_state, notice_url FROM @schema@.notice n;
 END $$;
 
+-- Jobs as they are handed in: their columns in one document, their records in another.
+CREATE FUNCTION @schema@.handed(p_columns json, p_records json) RETURNS TABLE (
+        id text, chosen boolean, queue text, handler text, alone boolean, rank smallint, run_at timestamptz, state text,
+        run bigint, rev bigint, worker text, created_at timestamptz, started_at timestamptz, updated_at timestamptz,
+        old_rev bigint, old_created_at timestamptz, old_worker text,
+        record json, nth bigint
+) LANGUAGE sql IMMUTABLE ROWS 10 AS $$
+    SELECT * FROM ROWS FROM (
+        json_to_recordset(p_columns) AS (
+        id text, chosen boolean, queue text, handler text, alone boolean, rank smallint, run_at timestamptz, state text,
+        run bigint, rev bigint, worker text, created_at timestamptz, started_at timestamptz, updated_at timestamptz,
+        old_rev bigint, old_created_at timestamptz, old_worker text
+        ),
+        json_array_elements(p_records)
+    ) WITH ORDINALITY
+$$;
+
 -- Adds jobs, all or none; raises JQ001 with the notice that forbids it, JQ002 with the ids that are taken.
 CREATE FUNCTION @schema@.add_jobs(p_columns json, p_records json) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -32,15 +49,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'JQ001', MESSAGE = notice.notice_state || ' ' || notice.notice_url;
     END IF;
     WITH new AS (
-        SELECT * FROM ROWS FROM (
-            json_to_recordset(p_columns) AS (
-                id text, queue text, handler text, alone boolean, rank smallint, run_at timestamptz, state text,
-                run bigint, rev bigint, created_at timestamptz, started_at timestamptz, updated_at timestamptz
-            ),
-            json_array_elements(p_records)
-        ) WITH ORDINALITY AS n(
-            id, queue, handler, alone, rank, run_at, state, run, rev, created_at, started_at, updated_at, record, nth
-        )
+        SELECT * FROM @schema@.handed(p_columns, p_records)
     ), added AS (
         INSERT INTO @schema@.jobs
             (era, id, queue, handler, alone, rank, run_at, state, run, rev, created_at, started_at, updated_at, record)
@@ -53,7 +62,7 @@ BEGIN
     SELECT array_agg(new.id) INTO taken FROM new WHERE new.id NOT IN (SELECT added.id FROM added);
     -- After the insert, which has waited for whoever was archiving a job of that id just now.
     SELECT taken || array_agg(a.id) INTO taken FROM @schema@.archive a
-    WHERE a.id IN (SELECT c.id FROM json_to_recordset(p_columns) AS c(id text, chosen boolean) WHERE c.chosen);
+    WHERE a.id IN (SELECT c.id FROM @schema@.handed(p_columns, p_records) c WHERE c.chosen);
     IF cardinality(taken) > 0 THEN
         RAISE EXCEPTION USING ERRCODE = 'JQ002', MESSAGE = array_to_string(taken, ' ');
     END IF;
@@ -214,6 +223,56 @@ BEGIN
         coalesce(newer[cardinality(newer)], p_known), notice.notice_state, NULL::bigint, NULL::bigint,
         notice.notice_url, NULL::timestamptz, NULL::timestamptz, NULL;
 END $$;
+
+-- The three that follow find jobs by their ids alone: what the planner last heard of the table's size says nothing.
+
+-- Writes what a claim changes, of jobs that this transaction has locked.
+CREATE FUNCTION @schema@.take_jobs(p_columns json) RETURNS void LANGUAGE sql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+    UPDATE @schema@.jobs j SET
+        state = e.state, run = e.run, rev = e.rev, worker = e.worker, started_at = e.started_at,
+        updated_at = e.updated_at
+    FROM json_to_recordset(p_columns) AS e(
+        id text, state text, run bigint, rev bigint, worker text, started_at timestamptz, updated_at timestamptz
+    )
+    WHERE j.id = e.id
+$$;
+
+-- Writes jobs that are not archived, where they are as they were; the places of those in what was handed in.
+CREATE FUNCTION @schema@.change_jobs(p_enter boolean, p_columns json, p_records json) RETURNS SETOF bigint LANGUAGE sql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+    UPDATE @schema@.jobs j SET
+        era = coalesce((SELECT @schema@.open_era() WHERE p_enter), j.era), queue = e.queue, handler = e.handler,
+        alone = e.alone, rank = e.rank, run_at = e.run_at, state = e.state, run = e.run, rev = e.rev,
+        worker = e.worker, created_at = e.created_at, started_at = e.started_at, updated_at = e.updated_at,
+        record = e.record
+    FROM @schema@.handed(p_columns, p_records) e
+    WHERE j.id = e.id AND j.rev = e.old_rev AND j.created_at = e.old_created_at
+      AND j.worker IS NOT DISTINCT FROM e.old_worker
+    RETURNING e.nth
+$$;
+
+-- Moves jobs to the archive, where they are as they were; the places of those in what was handed in.
+CREATE FUNCTION @schema@.end_jobs(p_columns json, p_records json) RETURNS SETOF bigint LANGUAGE sql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+    WITH gone AS (
+        DELETE FROM @schema@.jobs j
+        USING @schema@.handed(p_columns, p_records) e
+        WHERE j.id = e.id AND j.rev = e.old_rev AND j.created_at = e.old_created_at
+          AND j.worker IS NOT DISTINCT FROM e.old_worker
+        RETURNING e.id, j.seq, e.queue, e.handler, e.state, e.updated_at, e.record, e.nth
+    ), kept AS (
+        INSERT INTO @schema@.archive (id, seq, ended, queue, handler, state, updated_at, record)
+        SELECT o.id, o.seq, nextval('@schema@.ends'), o.queue, o.handler, o.state, o.updated_at, o.record
+        FROM (SELECT * FROM gone ORDER BY nth) o
+    ), counted AS (
+        INSERT INTO @schema@.tally SELECT queue, state, count(*) FROM gone GROUP BY queue, state
+    )
+    SELECT nth FROM gone
+$$;
 
 -- Makes the parts of the archive for today and some days ahead; what there is stays. Done as the owner, since a worker's
 -- role may make no tables.
