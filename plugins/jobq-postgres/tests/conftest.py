@@ -4,6 +4,7 @@ import os
 import secrets
 import tempfile
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -13,6 +14,8 @@ from jobq.testing import make_context, make_settings
 from jobq_postgres.options import OPTIONS
 from jobq_postgres.store import PostgresStore
 from jobq_postgres.testing import Server, available
+
+from .proxies import Proxy
 
 pytest_plugins = ["jobq.testing.fixtures"]
 
@@ -97,6 +100,22 @@ def open_on(tmp_path, url):
     yield open_one
     for store in opened:
         store.close()
+
+
+@pytest.fixture
+def proxy(server_url):
+    """A proxy in front of the server."""
+    made = Proxy(psycopg.conninfo.conninfo_to_dict(server_url).get("port", 5432))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def proxied(url, proxy):
+    """What `--store` takes, by way of the proxy."""
+    parts = urlsplit(url)
+    login, at, _ = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{login}{at}127.0.0.1:{proxy.port}").geturl()
 
 
 def with_parameter(url, parameter):

@@ -42,6 +42,23 @@ def prune(
     return [row[0] for row in connection.execute(address.sql(_PRUNE), [names, before, limit])]
 
 
+def expire(
+    connection: Connection, address: Address, *, states: frozenset[State], before: datetime, limit: int
+) -> list[str]:
+    """As `prune`, but days that passed whole are dropped, and what is left of a day waits for the rest of it.
+
+    Where less than a day is to be kept, that would be too long, and rows are deleted one by one.
+    """
+    sql = address.sql
+    names = sorted(str(state) for state in states)
+    connection.execute(sql("SELECT @schema@.expire_days(%s, %s)"), [names, before])
+    told = [row[0] for row in connection.execute(sql("SELECT * FROM @schema@.next_expired(%s)"), [limit])]
+    if told:
+        return told
+    (soon,) = connection.execute("SELECT now() - %s < interval '1 day'", [before]).fetchone() or (False,)
+    return prune(connection, address, states=states, before=before, limit=limit) if soon else []
+
+
 def tidy(connection: Connection, address: Address) -> None:
     """Make the archive's parts of the days to come, and sum up what was counted."""
     make_days(connection, address)

@@ -19,6 +19,7 @@ from jobq_postgres.eras import STARTS, Eras
 from jobq_postgres.members import LeasePresence
 from jobq_postgres.rows import LIVE, live
 from jobq_postgres.transactions import Transactions, as_notice
+from jobq_postgres.trouble import NoDay
 from jobq_postgres.watching import Watch
 
 if TYPE_CHECKING:
@@ -190,10 +191,16 @@ class PostgresStore(Store):
 
     def prune(self, *, states: frozenset[State], before: datetime, limit: int) -> list[str]:
         with self._transactions.writing("prune") as connection:
-            archiving.tidy(connection, self.address)
             pruned = archiving.prune(connection, self.address, states=states, before=before, limit=limit)
             self._transactions.commit(connection)
         return pruned
+
+    def expire(self, *, states: frozenset[State], before: datetime, limit: int) -> list[str]:
+        with self._transactions.writing("prune") as connection:
+            archiving.tidy(connection, self.address)
+            expired = archiving.expire(connection, self.address, states=states, before=before, limit=limit)
+            self._transactions.commit(connection)
+        return expired
 
     def restore(self, jobs: Sequence[Job], *, now: datetime) -> list[str]:
         if not jobs:
@@ -221,7 +228,7 @@ class PostgresStore(Store):
     def join(self, info: WorkerInfo) -> Presence:
         with self.line.use():  # the schema is there from here on
             pass
-        return LeasePresence(self.address, self._workers, info, self._lease, self.line.cut)
+        return LeasePresence(self.address, self._workers, info, self._lease, self._lapse)
 
     def report(self, worker: Presence, info: WorkerInfo) -> None:
         with self.line.use() as connection:
@@ -284,12 +291,20 @@ class PostgresStore(Store):
         """Do what may archive jobs; once more where the archive had no part for this day."""
         try:
             return act()
-        except StoreUnavailable as error:
-            if not isinstance(error.__context__, psycopg.errors.CheckViolation):
-                raise
+        except NoDay:
+            pass
         with self.line.use() as connection:
             archiving.make_days(connection, self.address)
         return act()
+
+    def _lapse(self) -> None:
+        """A worker of this handle counts as gone: it has to look at that, even if it waits for an answer, or for the bell.
+
+        Called from another thread.
+        """
+        self.line.cut()
+        if self._watch is not None:
+            self._watch.ring()
 
     def _opened(self, connection: Connection) -> None:
         schema.ensure(connection, self.address)

@@ -16,10 +16,16 @@ FORBIDDEN, TAKEN = "JQ001", "JQ002"
 """What the functions of the schema raise: a notice forbids it, ids are taken."""
 
 
+class NoDay(StoreUnavailable):
+    """The archive has no part for this day."""
+
+
 def told(error: psycopg.Error, address: Address) -> StoreError:
     """The error of the store that this one of the server or the connection is."""
     said = " ".join((error.diag.message_primary or str(error)).split()) or type(error).__name__
     where = address.url
+    if isinstance(error, errors.CheckViolation) and "partition" in said:
+        return NoDay(f"{where}: {said}")
     if isinstance(error, (errors.UndefinedTable, errors.UndefinedFunction, errors.InvalidSchemaName)):
         return StoreUnreadable(
             f"{where}: {said}; the schema {address.schema} is not, or no longer, what `jobq postgres migrate` makes"

@@ -25,6 +25,9 @@ _AGAIN = 5.0
 class Watch:
     """Calls `wake`, from a thread of its own, until it is closed.
 
+    Attributes:
+        listens: whether the server's notifications come through; behind a pooler they do not.
+
     Args:
         token: what notifications of this handle say: those wake nobody here.
         workers: the directory of the lock files.
@@ -37,11 +40,19 @@ class Watch:
         self._address, self._token, self._workers, self._wake = address, token, workers, wake
         self._line = Line(address, name="jobq watch", silence=30)
         self._stop = threading.Event()
+        self._seen: frozenset[tuple[str, bool]] = frozenset()
         self._seen = self._alive()
         self._listen()
         self.listens = not self._line.pooled
+        if not self.listens:
+            self._line.close()
         self._thread = threading.Thread(target=self._run, name="jobq-watch", daemon=True)
         self._thread.start()
+
+    def ring(self) -> None:
+        """Call now, in this thread."""
+        if not self._stop.is_set():
+            self._wake()
 
     def close(self) -> None:
         """Stop calling; returns when no call is under way."""
@@ -57,14 +68,14 @@ class Watch:
                 if self.listens and not self._line.is_open and time.monotonic() >= again:
                     again = time.monotonic() + _AGAIN
                     self._listen()
-                    self._call()  # for whatever was missed
+                    self.ring()  # for whatever was missed
                 heard = self._hear() if self.listens and self._line.is_open else self._stop.wait(LOOK_SECONDS)
             except StoreError:
                 heard = self._stop.wait(LOOK_SECONDS)
             alive = self._alive()
             if heard or alive != self._seen:
                 self._seen = alive
-                self._call()
+                self.ring()
 
     def _listen(self) -> None:
         with self._line.use() as connection:
@@ -77,12 +88,8 @@ class Watch:
             heard = [each.payload for each in connection.notifies(timeout=LOOK_SECONDS, stop_after=1)]
         return any(payload != self._token for payload in heard)
 
-    def _call(self) -> None:
-        if not self._stop.is_set():
-            self._wake()
-
     def _alive(self) -> frozenset[tuple[str, bool]]:
         try:
             return frozenset((info.id, alive) for info, alive in presence.members(self._workers))
         except StoreError:
-            return self._seen if hasattr(self, "_seen") else frozenset()
+            return self._seen

@@ -302,3 +302,66 @@ BEGIN
     END LOOP;
 END $$;
 SELECT @schema@.make_days(7);
+
+-- Takes out of the archive the days of which every job was last updated before a time, oldest first. Where somebody reads
+-- the archive for long, it is left for another time.
+CREATE FUNCTION @schema@.expire_days(p_states text[], p_before timestamptz) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
+DECLARE
+    kind text;
+    part text;
+    passed boolean;
+BEGIN
+    FOR kind, part IN
+        SELECT s.state, c.relname FROM unnest(p_states) s(state)
+        JOIN pg_inherits i ON i.inhparent = to_regclass('@schema@.archive_' || s.state)
+        JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE (right(c.relname, 8)::date + 1) AT TIME ZONE 'UTC' <= least(p_before, now())
+        ORDER BY c.relname
+    LOOP
+        EXECUTE format('SELECT NOT EXISTS (SELECT FROM %s.%I WHERE updated_at >= %L)', '@schema@', part, p_before)
+        INTO passed;
+        CONTINUE WHEN NOT passed;
+        BEGIN
+            EXECUTE format('ALTER TABLE %1$s.archive_%2$s DETACH PARTITION %1$s.%3$I', '@schema@', kind, part);
+        EXCEPTION WHEN lock_not_available THEN
+            RETURN;
+        END;
+        EXECUTE format(
+            'INSERT INTO %1$s.tally SELECT queue, state, -count(*) FROM %1$s.%2$I GROUP BY queue, state', '@schema@', part
+        );
+        INSERT INTO @schema@.expired VALUES (part, 0);
+    END LOOP;
+END $$;
+
+-- The next ids of what was taken out, each told once; a table of which all are told is dropped.
+CREATE FUNCTION @schema@.next_expired(p_limit integer) RETURNS SETOF text LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    found @schema@.expired;
+    ids text[];
+    last bigint;
+BEGIN
+    LOOP
+        SELECT * INTO found FROM @schema@.expired ORDER BY name LIMIT 1 FOR UPDATE SKIP LOCKED;
+        EXIT WHEN found.name IS NULL;
+        EXECUTE format(
+            'SELECT array_agg(id ORDER BY ended), max(ended) FROM ('
+            'SELECT id, ended FROM %s.%I WHERE ended > $1 ORDER BY ended LIMIT $2) n', '@schema@', found.name
+        ) INTO ids, last USING found.told, p_limit;
+        IF ids IS NOT NULL THEN
+            UPDATE @schema@.expired e SET told = last WHERE e.name = found.name;
+            -- One that was added anew since is another job.
+            RETURN QUERY
+                SELECT n.id FROM unnest(ids) n(id)
+                WHERE NOT EXISTS (SELECT FROM @schema@.jobs j WHERE j.id = n.id)
+                  AND NOT EXISTS (SELECT FROM @schema@.archive a WHERE a.id = n.id);
+            RETURN;
+        END IF;
+        EXECUTE format('DROP TABLE %s.%I', '@schema@', found.name);
+        DELETE FROM @schema@.expired e WHERE e.name = found.name;
+    END LOOP;
+END $$;
+
+-- What anybody may call by default would be done as the owner.
+REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA @schema@ FROM PUBLIC;
