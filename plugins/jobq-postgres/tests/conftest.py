@@ -81,6 +81,7 @@ def sql(server_url):
             cursor = connection.execute(statement, parameters or None)
             return cursor.fetchall() if cursor.description else []
 
+        execute.url = server_url
         yield execute
 
 

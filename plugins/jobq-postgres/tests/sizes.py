@@ -1,0 +1,8 @@
+"""How often chance is given a chance: a few times in every run, JOBQ_TEST_FAULTS=full for the figures."""
+
+import os
+
+FULL = os.environ.get("JOBQ_TEST_FAULTS") in ("full", "long")
+TERMINATIONS = 500 if FULL else 20
+CRASHES = 100 if FULL else 2
+CUT_STEP = 1 if FULL else 37  # bytes between two cuts of an exchange
