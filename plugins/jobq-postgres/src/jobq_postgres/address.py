@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from jobq.errors import HIDDEN, InvalidInput
 
@@ -71,9 +71,9 @@ def parse(url: str) -> Address:
     others = [(name, value) for name, value in pairs if name != "schema"]
     shown = [(name, value) for name, value in pairs if name not in _SECRET]
     return Address(
-        conninfo=urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(others, quote_via=quote), "")),
+        conninfo=_url(parts.netloc, parts.path, others),
         schema=schema,
-        url=urlunsplit(("postgresql", _without_password(parts.netloc), parts.path, _written(shown), "")),
+        url=_url(_without_password(parts.netloc), parts.path, shown),
     )
 
 
@@ -82,5 +82,6 @@ def _without_password(netloc: str) -> str:
     return f"{user.partition(':')[0]}{at}{host}"
 
 
-def _written(pairs: list[tuple[str, str]]) -> str:
-    return urlencode(pairs, quote_via=quote, safe="/")
+def _url(netloc: str, path: str, pairs: list[tuple[str, str]]) -> str:
+    query = urlencode(pairs, quote_via=quote, safe="/")
+    return f"postgresql://{netloc}{path}" + (f"?{query}" if query else "")

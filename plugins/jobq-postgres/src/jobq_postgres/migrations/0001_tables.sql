@@ -2,6 +2,7 @@
 -- that is not archived they are what counts: a claim writes them alone.
 
 CREATE SEQUENCE @schema@.eras AS integer;
+SELECT setval('@schema@.eras', 1);  -- the first one has begun
 CREATE SEQUENCE @schema@.seqs AS bigint;
 CREATE SEQUENCE @schema@.ends AS bigint;
 

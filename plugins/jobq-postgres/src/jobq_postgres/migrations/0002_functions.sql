@@ -173,7 +173,9 @@ CREATE FUNCTION @schema@.choose(
 ) RETURNS TABLE (
     id text, seq bigint, era integer, state text, run bigint, rev bigint, worker text, started_at timestamptz,
     updated_at timestamptz, record text
-) LANGUAGE plpgsql ROWS 10 AS $$
+) LANGUAGE plpgsql ROWS 10
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
 DECLARE
     notice record;
     before bigint := pg_stat_get_xact_tuples_returned('@schema@.jobs_waiting'::regclass);
@@ -224,7 +226,7 @@ BEGIN
         notice.notice_url, NULL::timestamptz, NULL::timestamptz, NULL;
 END $$;
 
--- The three that follow find jobs by their ids alone: what the planner last heard of the table's size says nothing.
+-- The three that follow find jobs by their ids: what the planner last heard of the table's size says nothing.
 
 -- Writes what a claim changes, of jobs that this transaction has locked.
 CREATE FUNCTION @schema@.take_jobs(p_columns json) RETURNS void LANGUAGE sql
