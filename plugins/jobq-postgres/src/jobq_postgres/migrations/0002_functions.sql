@@ -196,12 +196,13 @@ BEGIN
             INTO ids, alones
             FROM @schema@.heads(p_eras || newer, p_marks, p_queues, p_handlers, p_alone, p_now, wide) h;
             EXIT WHEN ids IS NULL;
+            -- Asked so that the index of what waits is of no use: only that of ids is to be read here.
             first := 1;
             got := '{}';
             WHILE alones[first] LOOP
                 got := ARRAY(
                     SELECT j.id FROM @schema@.jobs j
-                    WHERE j.id = ids[first] AND j.state IN ('pending', 'failed') FOR UPDATE SKIP LOCKED
+                    WHERE j.id = ids[first] AND j.state <> 'processing' FOR UPDATE SKIP LOCKED
                 );
                 EXIT WHEN cardinality(got) > 0;
                 first := first + 1;
@@ -209,7 +210,7 @@ BEGIN
             EXIT WHEN cardinality(got) > 0;
             got := ARRAY(
                 SELECT j.id FROM unnest(ids, alones) WITH ORDINALITY c(id, alone, nth) JOIN @schema@.jobs j USING (id)
-                WHERE NOT c.alone AND j.state IN ('pending', 'failed')
+                WHERE NOT c.alone AND j.state <> 'processing'
                 ORDER BY c.nth LIMIT p_limit FOR UPDATE OF j SKIP LOCKED
             );
             EXIT WHEN cardinality(got) >= p_limit OR cardinality(ids) < wide;
