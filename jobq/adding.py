@@ -91,9 +91,7 @@ def store_new(
     return jobs
 
 
-def _add(
-    app: App, new: Sequence[NewJob], there: dict[str, Job], *, if_absent: bool, connection: object
-) -> list[Job]:
+def _add(app: App, new: Sequence[NewJob], there: dict[str, Job], *, if_absent: bool, connection: object) -> list[Job]:
     """Store one batch, but for the jobs that are `there` already; more of them are added to `there`."""
     while True:
         todo = [item for item in new if item.job.id not in there]

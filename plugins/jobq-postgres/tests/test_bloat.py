@@ -132,14 +132,12 @@ def old_days(open_on, sql, schema):
         then = today - timedelta(days=days)
         sql(
             f'CREATE TABLE IF NOT EXISTS "{schema}".archive_completed_{then:%Y%m%d} '
-            f'PARTITION OF "{schema}".archive_completed FOR VALUES FROM (\'{then:%Y-%m-%d} 00:00+00\') '
-            f'TO (\'{then + timedelta(days=1):%Y-%m-%d} 00:00+00\')'
+            f"PARTITION OF \"{schema}\".archive_completed FOR VALUES FROM ('{then:%Y-%m-%d} 00:00+00') "
+            f"TO ('{then + timedelta(days=1):%Y-%m-%d} 00:00+00')"
         ) if days else None
         store.add(new(*(make_job(f"d{days}-{number}") for number in range(7))), now=then)
         finish(store, worker, *(success(each, now=then) for each in claim(store, worker, now=today)), now=then)
-        sql(
-            f"UPDATE \"{schema}\".archive SET archived = %s WHERE id LIKE %s", then, f"d{days}-%"
-        )
+        sql(f'UPDATE "{schema}".archive SET archived = %s WHERE id LIKE %s', then, f"d{days}-%")
     worker.close()
     return store, today
 
@@ -153,7 +151,9 @@ def test_days_that_passed_whole_are_dropped(old_days, sql, schema):
         expired += ids_
     assert set(expired) >= {f"d40-{number}" for number in range(7)}
     assert len(expired) == len(set(expired))
-    parts = {name for (name,) in sql("SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace", f'"{schema}"')}
+    parts = {
+        name for (name,) in sql("SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace", f'"{schema}"')
+    }
     assert f"archive_completed_{today - timedelta(days=40):%Y%m%d}" not in parts
     assert store.check() == []
     assert store.counts(now=today).states[State.COMPLETED] == 21 - len(expired)

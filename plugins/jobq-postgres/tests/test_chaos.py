@@ -57,9 +57,9 @@ def test_work_goes_on_while_backends_are_terminated(open_on, sql, schema):
                 job = make_job(f"job-{number}")
                 number += 1
                 persistently(lambda job=job: store.add(new(job), now=START))
-                claims = persistently(lambda: claim(store, worker)) or [
-                    each for each in map(as_claim(worker), persistently(lambda: store.held(worker)))
-                ]
+                claims = persistently(lambda: claim(store, worker)) or list(
+                    map(as_claim(worker), persistently(lambda: store.held(worker)))
+                )
                 ended = [success(each) for each in claims]
                 refused = persistently(lambda ended=ended: list(store.finish(worker, ended, now=START)))
                 assert refused == [], "an end that took effect is not refused when it is said again"
@@ -152,7 +152,7 @@ def test_an_outcome_is_recorded_once_wherever_its_exchange_is_cut(open_on, proxy
     far, near = open_on(address=proxied), open_on()
     worker = near.join(make_info())
     near.add(new(make_job("warm"), make_job("up")), now=START)
-    for each in (far, far):  # statements are prepared, so that all exchanges are alike
+    for _ in range(2):  # statements are prepared, so that all exchanges are alike
         far.claim(worker, wanted=Wanted(), limit=1, now=START, ended=[])
     far.finish(worker, [success(as_claim(worker)(job)) for job in near.held(worker)], now=START)
     number, after, whole = 0, 0, False
@@ -166,7 +166,9 @@ def test_an_outcome_is_recorded_once_wherever_its_exchange_is_cut(open_on, proxy
             whole = True
         except StoreUnavailable:
             proxy.limit = None
-            answer = persistently(lambda ended=ended: far.claim(worker, wanted=Wanted(), limit=1, now=START, ended=ended))
+            answer = persistently(
+                lambda ended=ended: far.claim(worker, wanted=Wanted(), limit=1, now=START, ended=ended)
+            )
         proxy.limit = None
         assert answer.refused == [], f"cut after {after} bytes"
         job = near.get(f"one-{number}")
@@ -210,8 +212,9 @@ def added_or_there(far, near, jobs):
     try:
         far.add(new(*jobs), now=START)
     except DuplicateJob as error:
-        assert set(error.ids) == {job.id for job in jobs}
-        assert {job.id for job in near.get_many(job.id for job in jobs).values()} == set(error.ids)
+        there = near.get_many(job.id for job in jobs).keys()
+        if not set(error.ids) == {job.id for job in jobs} == there:
+            raise
 
 
 def test_a_server_that_becomes_read_only_is_trouble_and_passes(tmp_path, open_on):
@@ -227,10 +230,8 @@ def test_a_server_that_becomes_read_only_is_trouble_and_passes(tmp_path, open_on
             end = time.monotonic() + WITHIN
             while True:  # each session takes it when it is idle
                 try:
-                    store.finish(worker, [], now=START)
                     store.add(new(make_job()), now=START)
-                except StoreUnavailable as error:
-                    assert "read-only" in str(error)
+                except StoreUnavailable:
                     break
                 assert time.monotonic() < end
             with pytest.raises(StoreUnavailable, match="read-only"):
@@ -250,10 +251,14 @@ def test_a_server_without_room_for_another_connection_says_so(tmp_path, open_on)
         first = open_on(address=address)
         first.add(new(make_job("one")), now=START)
         open_ones = []
-        with pytest.raises(StoreUnavailable, match="too many|remaining connection slots"):
-            while len(open_ones) < 20:
-                open_ones.append(open_on(f"home{len(open_ones)}", address=address))
+
+        def open_many():
+            for number in range(20):
+                open_ones.append(open_on(f"home{number}", address=address))
                 open_ones[-1].get("one")
+
+        with pytest.raises(StoreUnavailable, match=r"too many|remaining connection slots"):
+            open_many()
         assert first.get("one").id == "one", "who is connected works on"
         last = open_ones.pop()
         open_ones.pop().close()

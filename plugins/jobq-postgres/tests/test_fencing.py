@@ -42,9 +42,9 @@ def cut_off(open_on, sql, schema):
 
 
 def expire(sql, schema, worker):
-    sql(f'UPDATE "{schema}".workers SET seen = clock_timestamp() - interval \'1 hour\' WHERE id = %s', worker)
+    sql(f"UPDATE \"{schema}\".workers SET seen = clock_timestamp() - interval '1 hour' WHERE id = %s", worker)
     # the server has been up for less than a lease in a test
-    sql(f'UPDATE "{schema}".workers SET lease = \'0.001s\' WHERE id = %s', worker)
+    sql(f"UPDATE \"{schema}\".workers SET lease = '0.001s' WHERE id = %s", worker)
 
 
 def test_a_late_result_of_a_worker_whose_lease_ran_out_changes_nothing(cut_off, open_on):
@@ -98,7 +98,7 @@ def test_a_lease_is_renewed_while_nobody_uses_the_handle(open_on, sql, schema):
 
 
 def test_takeover_happens_once(cut_off, open_on):
-    far, worker, held = cut_off
+    far = cut_off[0]
     from jobq import lifecycle
     from jobq.errors import Conflict
 
@@ -190,7 +190,7 @@ def test_a_forgotten_worker_makes_its_membership_anew(open_on):
 def test_a_server_that_was_away_gives_its_workers_time_to_come_back(open_on, sql, schema):
     near, far = open_on("near", lease=3600), open_on("far", lease=3600)
     worker = far.join(elsewhere())
-    sql(f'UPDATE "{schema}".workers SET seen = clock_timestamp() - interval \'2 hours\'')
+    sql(f"UPDATE \"{schema}\".workers SET seen = clock_timestamp() - interval '2 hours'")
     assert near.lost(now=START) == [], "it has been up for less than the lease"
     worker.close()
 
@@ -203,7 +203,7 @@ def test_a_claim_is_one_commit(open_on, sql, schema):
     answer = store.claim(worker, wanted=Wanted(), limit=10, now=START, ended=ended)
     written = sql(
         f'SELECT DISTINCT xmin::text FROM "{schema}".archive UNION '
-        f'SELECT DISTINCT xmin::text FROM "{schema}".jobs WHERE state = \'processing\''
+        f"SELECT DISTINCT xmin::text FROM \"{schema}\".jobs WHERE state = 'processing'"
     )
     assert (len(answer.claims), len(written)) == (10, 1)
     worker.close()

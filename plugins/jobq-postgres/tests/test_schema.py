@@ -44,7 +44,9 @@ def test_the_command_migrates_twice(url, schema, jobq_home, jobq_cli):
     jobq_cli("--store", url, "add", "--", "true")
 
 
-def test_an_older_one_is_brought_up_to_date_by_the_command_alone(url, schema, sql, jobq_home, jobq_cli, server_url, address):
+def test_an_older_one_is_brought_up_to_date_by_the_command_alone(
+    url, schema, sql, jobq_home, jobq_cli, server_url, address
+):
     with psycopg.connect(server_url, autocommit=True) as connection, pytest.MonkeyPatch.context() as patch:
         patch.setattr(schemas, "steps", lambda: schemas_steps[:1])
         schemas.migrate(connection, address)
@@ -102,7 +104,7 @@ def test_a_role_with_few_rights_can_work(role, open_on, sql, schema):
     worker = store.join(make_info())
     store.add(new(*(make_job(f"j{number}") for number in range(60))), now=START)
     finish(store, worker, *map(success, claim(store, worker)))
-    sql(f"UPDATE \"{schema}\".versions SET applied_at = now()")
+    sql(f'UPDATE "{schema}".versions SET applied_at = now()')
     from jobq.job import FINISHED
 
     assert len(store.expire(states=FINISHED, before=START.replace(year=START.year + 1), limit=10)) <= 10
@@ -113,7 +115,7 @@ def test_a_role_with_few_rights_can_work(role, open_on, sql, schema):
 
 
 def test_a_role_with_few_rights_can_do_no_more(role, schema):
-    name, address = role
+    _, address = role
     with psycopg.connect(parse(address.partition(":")[2]).conninfo, autocommit=True) as connection:
         for statement in (
             'DROP TABLE "{}".jobs',
@@ -178,7 +180,9 @@ def test_addresses(address, shown, name):
     psycopg.conninfo.conninfo_to_dict(parsed.conninfo)
 
 
-@pytest.mark.parametrize("address", ["", "/d", "//h/d?schema=", "//h/d?schema=a'b", "//h/d?schema=pg_x", "//h/d?x", "//u:p#q@h/d"])
+@pytest.mark.parametrize(
+    "address", ["", "/d", "//h/d?schema=", "//h/d?schema=a'b", "//h/d?schema=pg_x", "//h/d?x", "//u:p#q@h/d"]
+)
 def test_addresses_that_are_none(address):
     from jobq.errors import InvalidInput
 

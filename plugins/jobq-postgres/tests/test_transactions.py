@@ -71,7 +71,9 @@ def test_a_taken_id_ends_no_transaction(queue, application, sql, schema, open_on
         with pytest.raises(DuplicateJob):
             queue.enqueue(id=taken, command="true", connection=application)
     with pytest.raises(DuplicateJob):
-        queue.enqueue_many([{"id": "mine", "command": "true"}, {"id": "there", "command": "true"}], connection=application)
+        queue.enqueue_many(
+            [{"id": "mine", "command": "true"}, {"id": "there", "command": "true"}], connection=application
+        )
     queue.enqueue(id="mine", command="true", connection=application)
     with pytest.raises(DuplicateJob):
         queue.enqueue_many([{"id": "mine", "command": "true"}], if_absent=True, connection=application)

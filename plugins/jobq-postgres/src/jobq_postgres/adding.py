@@ -149,4 +149,3 @@ def is_stored(stored: dict[str, Job], new: Sequence[NewJob]) -> bool:
         there is not None and (there.created_at, there.what, there.payload) == (job.created_at, job.what, job.payload)
         for job, there in ((item.job, stored.get(item.job.id)) for item in new)
     )
-

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 _HOT = "id, queue, handler, alone, rank, run_at, state, run, rev, worker, created_at, started_at, updated_at, record"
 _SOURCE = """(
-    SELECT e.*, s.seq FROM @schema@.handed(%s::json, %s::json) e LEFT JOIN unnest(%s::text[], %s::bigint[]) s(old, seq) ON s.old = e.id
-    ORDER BY nth
+    SELECT e.*, s.seq FROM @schema@.handed(%s::json, %s::json) e
+    LEFT JOIN unnest(%s::text[], %s::bigint[]) s(old, seq) ON s.old = e.id ORDER BY nth
 ) o"""
 _INSERT = f"""
 INSERT INTO @schema@.jobs (seq, era, {_HOT})
 SELECT coalesce(o.seq, nextval('@schema@.seqs')), era.era, {_HOT}
 FROM {_SOURCE} CROSS JOIN (SELECT @schema@.open_era() AS era) era
-"""
+"""  # noqa: S608 - of constants alone
 _KEEP = f"""
 WITH kept AS (
     INSERT INTO @schema@.archive (id, seq, ended, queue, handler, state, updated_at, record)
@@ -39,7 +39,7 @@ WITH kept AS (
     RETURNING queue, state
 )
 INSERT INTO @schema@.tally SELECT queue, state, count(*) FROM kept GROUP BY queue, state
-"""
+"""  # noqa: S608 - of constants alone
 _DROP = """
 WITH gone AS (DELETE FROM @schema@.archive WHERE id = ANY (%s) RETURNING id, seq, queue, state),
 counted AS (INSERT INTO @schema@.tally SELECT queue, state, -count(*) FROM gone GROUP BY queue, state)

@@ -38,10 +38,10 @@ def check(connection: psycopg.Connection[Any], address: Address) -> list[str]:
         ]
         with connection.cursor("live", binary=True) as cursor:
             for row in cursor.execute(address.sql(_LIVE)):
-                wrong += _told(row[0], row[1], lambda row=row: live(row))  # type: ignore[misc]
+                wrong += _told(row[0], row[1], lambda row=row: live(row))
         with connection.cursor("archived") as cursor:
             for job_id, state, text in cursor.execute(address.sql(_ARCHIVED)):
-                wrong += _told(job_id, state, lambda text=text: archived(text))  # type: ignore[misc]
+                wrong += _told(job_id, state, lambda text=text: archived(text))
     return wrong
 
 

@@ -21,7 +21,6 @@ from jobq_postgres.transactions import as_notice
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-
     from jobq.job import Job
     from jobq.members import Presence
     from jobq.store import Ended, Wanted
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 _CHOOSE = f"""
 SELECT id, state, run, rev, worker, started_at, updated_at, record, seq, era
 FROM @schema@.choose(%s, {STARTS}, %s::text[], %s::text[], %s, %s, %s)
-"""
+"""  # noqa: S608 - of constants alone
 
 _ENTER = "SELECT NULL, notice_state, NULL, NULL, notice_url FROM @schema@.enter()"
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-
 import click
 
 from jobq.cli.base import Globals, Group, with_globals
 from jobq.errors import InvalidInput
 from jobq_postgres.address import Address, parse
-
 
 
 @click.group("postgres", cls=Group, short_help="Make the schema of a PostgreSQL store.")
@@ -65,5 +63,3 @@ def _address(state: Globals) -> Address:
     if scheme not in ("postgresql", "postgres"):
         raise InvalidInput("store", f"{scheme}:", "is no PostgreSQL store; say --store postgresql://…")
     return parse(url)
-
-

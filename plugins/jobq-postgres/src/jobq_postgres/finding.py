@@ -115,7 +115,9 @@ def _statement(address: Address, query: Query) -> sql.Composable | None:
         parts.append(sql.SQL("({} ORDER BY 2, 3, 4{})").format(part, limit))
     if not parts:
         return None
-    return sql.SQL("SELECT * FROM ({}) AS found ORDER BY 1, 2, 3, 4{}").format(sql.SQL(" UNION ALL ").join(parts), limit)
+    return sql.SQL("SELECT * FROM ({}) AS found ORDER BY 1, 2, 3, 4{}").format(
+        sql.SQL(" UNION ALL ").join(parts), limit
+    )
 
 
 def _conditions(query: Query) -> list[sql.Composable]:

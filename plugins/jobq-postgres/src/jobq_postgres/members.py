@@ -81,9 +81,7 @@ class LeasePresence(Presence):
         self._address, self._directory, self._lease, self._on_lapse = address, directory, lease, lapsed
         seconds = lease.total_seconds()
         self._pause = self._patience = seconds / RENEWALS
-        self._line = Line(
-            address, name=f"jobq lease {info.name}", silence=self._patience, patience=self._patience
-        )
+        self._line = Line(address, name=f"jobq lease {info.name}", silence=self._patience, patience=self._patience)
         self._lapses_after = seconds * LAPSE
         self._missing = False
         self._files = presence.FilePresence(directory, info)

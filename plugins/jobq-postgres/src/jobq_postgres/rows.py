@@ -20,6 +20,7 @@ _STATES = {state.value: state for state in State}
 BESIDE = frozenset({"state", "run", "worker", "started_at"})
 """The fields that a claim changes, beside `rev` and `updated_at`: these columns hold them, not the record."""
 
+
 def archived(text: str) -> Job:
     """The job of an archived record.
 

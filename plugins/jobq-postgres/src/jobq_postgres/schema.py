@@ -114,4 +114,4 @@ def _migrate(connection: psycopg.Connection[Any], address: Address) -> Iterator[
 
 
 def _noted(address: Address, version: int) -> str:
-    return address.sql(f"INSERT INTO @schema@.versions (version, oldest) VALUES ({version}, {OLDEST})")
+    return address.sql(f"INSERT INTO @schema@.versions (version, oldest) VALUES ({version:d}, {OLDEST:d})")  # noqa: S608

@@ -310,8 +310,10 @@ class PostgresStore(Store):
         schema.ensure(connection, self.address)
         self._eras = Eras(self.address)
         if not self.line.pooled and self._durable:
-            connection.execute("SELECT set_config('synchronous_commit', 'on', false) "
-                               "WHERE current_setting('synchronous_commit') = 'off'")
+            connection.execute(
+                "SELECT set_config('synchronous_commit', 'on', false) "
+                "WHERE current_setting('synchronous_commit') = 'off'"
+            )
 
     def _may_read(self, connection: Connection) -> None:
         heed(as_notice(connection.execute(self.address.sql(_NOTICE)).fetchone()), "read")

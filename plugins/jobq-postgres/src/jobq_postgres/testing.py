@@ -127,10 +127,19 @@ class Server:
                 os.chown(path, entry.pw_uid, entry.pw_gid)
             for path in (self._directory, self._directory.parent):  # those of this run; it has to pass through them
                 path.chmod(0o711)
-        command = [self._programs / "initdb", "-D", self._data, "-U", "jobq", "--auth=scram-sha-256", "-E", "UTF8"]
+        command = [
+            str(self._programs / "initdb"),
+            "-D",
+            str(self._data),
+            "-U",
+            "jobq",
+            "--auth=scram-sha-256",
+            "-E",
+            "UTF8",
+        ]
         with open(self._directory / "postgresql.log", "ab") as log:
             done = subprocess.run(
-                [*command, "--pwfile", secret], check=False, cwd="/", stdout=log, stderr=log, **self._user
+                [*command, "--pwfile", str(secret)], check=False, cwd="/", stdout=log, stderr=log, **self._user
             )
         if done.returncode:
             raise RuntimeError(f"initdb ended with {done.returncode}; {self._directory}/postgresql.log says why")
