@@ -56,7 +56,7 @@ def test_work_goes_on_while_backends_are_terminated(open_on, sql, schema):
             while len(terminated) < TERMINATIONS and time.monotonic() < end:
                 job = make_job(f"job-{number}")
                 number += 1
-                persistently(lambda job=job: store.add(new(job), now=START))
+                persistently(lambda job=job: added_or_there(store, store, [job]))
                 claims = persistently(lambda: claim(store, worker)) or list(
                     map(as_claim(worker), persistently(lambda: store.held(worker)))
                 )

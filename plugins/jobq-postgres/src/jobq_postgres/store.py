@@ -84,12 +84,7 @@ class PostgresStore(Store):
         except StoreUnavailable:
             if self.line.is_open:
                 raise
-            # Lost on the way: it took effect or did not, and the same ids cannot be added twice
-            try:
-                adding.add(self._transactions, new)
-            except DuplicateJob:
-                if not adding.is_stored(self.get_many([job.id for job in jobs]), new):
-                    raise
+            self._add_again(new)
         return jobs
 
     def add_within(self, connection: object, new: Sequence[NewJob], *, now: datetime) -> list[Job]:
@@ -274,6 +269,21 @@ class PostgresStore(Store):
             self._watch.close()
             self._watch = None
         self.line.close()
+
+    def _add_again(self, new: Sequence[NewJob]) -> None:
+        """After a loss of the connection on the way: it took effect or not, and the same ids cannot be added twice.
+
+        Raises:
+            DuplicateJob: others have them.
+            StoreUnavailable: it is not known whether they are stored.
+        """
+        try:
+            adding.add(self._transactions, new)
+        except DuplicateJob:
+            if not adding.is_stored(self.get_many([item.job.id for item in new]), new):
+                raise
+        except StoreUnavailable as error:
+            raise StoreUnavailable(f"{error}; whether the jobs were stored is not known") from None
 
     def _ask(self, ask: Callable[[Connection], T]) -> T:
         """What is answered; a connection that turns out to be lost is no reason not to ask on another one."""
