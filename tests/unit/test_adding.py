@@ -6,7 +6,7 @@ import pytest
 
 from jobq.adding import BATCH
 from jobq.app import App
-from jobq.errors import DuplicateJob, JobNotFound, WaitTimeout
+from jobq.errors import DuplicateJob, JobNotFound, NotSupported, WaitTimeout
 from jobq.job import State
 from jobq.queue import Queue
 from jobq.store import Query
@@ -131,3 +131,44 @@ def test_a_paused_queue_keeps_its_reason_until_another_is_given(queue):
     queue.resume("default")
     queue.pause("default")
     assert queue.counts().paused == {"default": ""}
+
+
+class WithinStore(CountingStore):
+    """Takes jobs in a transaction of the application."""
+
+    capabilities = frozenset({"transactions"})
+
+    def add_within(self, connection, new, *, now):
+        self.asked.append(("add_within", connection))
+        return super(CountingStore, self).add(new, now=now)
+
+
+def test_a_connection_is_handed_to_the_store_and_no_event_is_told(tmp_path):
+    store = WithinStore()
+    app = App(home=str(tmp_path / "home"), clock=FakeClock(), store=store, environ={})
+    told = []
+    app.tell = lambda kind, job, **facts: told.append(job.id)
+    queue = Queue(app)
+    connection = object()
+    job = queue.enqueue(command="true", connection=connection)
+    assert store.asked == [("add_within", connection)]
+    assert (queue.get(job.id).id, told) == (job.id, [])
+    jobs = queue.enqueue_many([{"id": job.id, "command": "true"}], if_absent=True, connection=connection)
+    assert [each.id for each in jobs] == [job.id]
+    app.close()
+
+
+def test_an_id_of_a_transaction_under_way_is_taken_though_nobody_sees_it(tmp_path, monkeypatch):
+    def refuse(self, connection, new, *, now):
+        raise DuplicateJob([item.job.id for item in new])
+
+    monkeypatch.setattr(WithinStore, "add_within", refuse)
+    app = App(home=str(tmp_path / "home"), clock=FakeClock(), store=WithinStore(), environ={})
+    with pytest.raises(DuplicateJob):
+        Queue(app).enqueue_many([{"id": "one", "command": "true"}], if_absent=True, connection=object())
+    app.close()
+
+
+def test_a_store_that_cannot_use_a_connection_says_so(queue):
+    with pytest.raises(NotSupported, match="in a transaction of the application"):
+        queue.enqueue(command="true", connection=object())

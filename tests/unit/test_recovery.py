@@ -6,6 +6,7 @@ import pytest
 
 from jobq import lifecycle, processes
 from jobq.app import App
+from jobq.executor import Recovered
 from jobq.job import State
 from jobq.queue import Queue
 from jobq.recovery import Recovery
@@ -132,3 +133,24 @@ def test_what_was_deleted_meanwhile_stops_nothing_else(scene):
     assert Recovery(scene.app).settle() == ()
     assert scene.others.get_many(["first", "second"]).keys() == {"second"}
     assert scene.queue.get(second.job.id).state is State.PENDING
+
+
+@pytest.mark.parametrize(("state", "losses"), [("running", 1), ("draining", 0)])
+def test_of_a_store_that_spans_machines_another_machines_worker_needs_no_look_here(scene, monkeypatch, state, losses):
+    monkeypatch.setattr(RacingStore, "capabilities", frozenset({"hosts"}))
+    scene.app.executor.recovery = Recovered(clean=False, why="it ran elsewhere")
+    scene.lose({"id": "one", "command": "true"}, boot_id="another", host="elsewhere", state=state)
+    assert Recovery(scene.app).poll() == 1
+    assert scene.app.executor.recovered == []
+    job = scene.queue.get("one")
+    assert (job.state, job.losses) == (State.PENDING, losses)
+    assert scene.lost() == []
+
+
+def test_of_such_a_store_a_worker_of_this_machine_is_looked_for(scene, monkeypatch):
+    monkeypatch.setattr(RacingStore, "capabilities", frozenset({"hosts"}))
+    scene.app.executor.recovery = Recovered(clean=False, why="something of it runs")
+    scene.lose({"id": "one", "command": "true"})
+    ((held),) = Recovery(scene.app).settle()
+    assert held.why == "something of it runs"
+    assert scene.queue.get("one").state is State.PROCESSING

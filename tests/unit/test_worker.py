@@ -17,6 +17,7 @@ from jobq.progress import Progress
 from jobq.queue import Queue
 from jobq.recovery import Recovery
 from jobq.testing import START, FakeClock, MemoryStorage, MemoryStore, ScriptedExecutor, make_info
+from jobq.testing.memory import MemoryPresence
 from jobq.worker import Worker
 
 FAILURE = Outcome(kind=Kind.FAILURE, reason="exit code 1", exit_code=1)
@@ -374,6 +375,36 @@ def test_a_run_that_is_no_longer_the_workers_is_killed_and_discarded(bench):
     assert b.queue.get(job.id).state is State.CANCELLED
     assert graces == [[timedelta(0)]]
     assert summary.discarded == 1
+
+
+def test_a_worker_whose_membership_lapsed_ends_what_it_runs_and_claims_nothing(bench, monkeypatch):
+    b = bench(lambda job: None, stopped=Outcome(kind=Kind.SIGNAL, reason="signal SIGKILL"))
+    first, second = b.enqueue(), b.enqueue(priority=-1)
+    worker = b.worker(until=None)
+    seen, lapsed = [], [False]
+    monkeypatch.setattr(MemoryPresence, "lapsed", property(lambda presence: lapsed[0]))
+
+    class LapsingClock(FakeClock):
+        def wait(self, wake, seconds):
+            seen.append((lapsed[0], sorted(b.executor.running), [run.graces for run in b.executor.running.values()]))
+            if len(seen) == 1:
+                lapsed[0] = True
+            elif len(seen) == 4:
+                lapsed[0] = False
+            elif len(seen) == 6:
+                worker.stop(KILL)
+            self.advance(seconds)
+            return wake.clear()
+
+    b.clock.__class__ = LapsingClock
+    worker.run()
+    assert seen[0][1] == [first.id]
+    assert [running for was, running, _ in seen if was][1:] == [[], []], "nothing is begun while it lasts"
+    assert seen[5][1] == [first.id], "and again when it is over"
+    after = b.queue.get(first.id)
+    assert (after.attempts, after.losses, after.history[0].outcome) == (0, 0, "released")
+    assert b.queue.get(second.id).run == 0
+    assert len([note for note in b.notes if "has not heard of this worker" in note]) == 1
 
 
 def lose(b, job_id, **info):
