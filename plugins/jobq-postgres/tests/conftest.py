@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from jobq.clock import SystemClock
-from jobq.testing import make_context, make_settings
+from jobq.testing import contracts, make_context, make_settings  # noqa: F401 - its parts are to be rewritten when imported
 from jobq_postgres.options import OPTIONS
 from jobq_postgres.store import PostgresStore
 from jobq_postgres.testing import Server, available

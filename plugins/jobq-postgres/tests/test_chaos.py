@@ -42,7 +42,7 @@ def test_work_goes_on_while_backends_are_terminated(open_on, sql, schema):
     with psycopg.connect(sql.url, autocommit=True) as killer:
 
         def kill():
-            while not over.wait(chance.uniform(0, 0.02)):
+            while not over.wait(chance.uniform(0, 0.1)):
                 found = killer.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                     "WHERE application_name LIKE 'jobq%' ORDER BY random() LIMIT 1"

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -99,10 +100,20 @@ class Server:
 
     def kill(self) -> None:
         """Kill all of its processes at once, as a loss of power of the server would."""
-        if self._process is not None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-            self._process = None
+        if self._process is None:
+            return
+        pid = self._process.pid
+        self._process.send_signal(signal.SIGSTOP)  # so that it starts no other one meanwhile
+        children = Path(f"/proc/{pid}/task/{pid}/children")
+        backends = [int(child) for child in children.read_text().split()] if children.exists() else []
+        for each in (pid, *backends):
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        self._process.wait()
+        self._process = None
+        end = time.monotonic() + WITHIN
+        while any(Path(f"/proc/{each}").exists() for each in backends) and time.monotonic() < end:
+            time.sleep(0.005)
 
     def stop(self) -> None:
         """End it without waiting for connections to end; kill it if it does not."""
