@@ -22,7 +22,7 @@ WITH old AS (
     SELECT id FROM @schema@.archive WHERE state = ANY (%s) AND updated_at < %s ORDER BY ended LIMIT %s
     FOR UPDATE SKIP LOCKED
 ), gone AS (
-    DELETE FROM @schema@.archive a USING old WHERE a.id = old.id RETURNING a.id, a.queue, a.state
+    DELETE FROM @schema@.archive a WHERE a.id = ANY (ARRAY(SELECT id FROM old)) RETURNING a.id, a.queue, a.state
 ), counted AS (
     INSERT INTO @schema@.tally SELECT queue, state, -count(*) FROM gone GROUP BY queue, state
 )

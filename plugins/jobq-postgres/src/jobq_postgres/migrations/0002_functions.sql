@@ -39,10 +39,15 @@ CREATE FUNCTION @schema@.handed(p_columns json, p_records json) RETURNS TABLE (
 $$;
 
 -- Adds jobs, all or none; raises JQ001 with the notice that forbids it, JQ002 with the ids that are taken.
-CREATE FUNCTION @schema@.add_jobs(p_columns json, p_records json) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION @schema@.add_jobs(p_columns json, p_records json) RETURNS void LANGUAGE plpgsql
+SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+AS $$
 DECLARE
     notice record;
     taken text[];
+    asked text[] := ARRAY(
+        SELECT c.id FROM json_to_recordset(p_columns) AS c(id text, chosen boolean) WHERE c.chosen
+    );
 BEGIN
     SELECT * INTO notice FROM @schema@.enter();
     IF notice.notice_state IS NOT NULL THEN
@@ -61,8 +66,9 @@ BEGIN
     )
     SELECT array_agg(new.id) INTO taken FROM new WHERE new.id NOT IN (SELECT added.id FROM added);
     -- After the insert, which has waited for whoever was archiving a job of that id just now.
-    SELECT taken || array_agg(a.id) INTO taken FROM @schema@.archive a
-    WHERE a.id IN (SELECT c.id FROM @schema@.handed(p_columns, p_records) c WHERE c.chosen);
+    IF cardinality(asked) > 0 THEN
+        SELECT taken || array_agg(a.id) INTO taken FROM @schema@.archive a WHERE a.id = ANY (asked);
+    END IF;
     IF cardinality(taken) > 0 THEN
         RAISE EXCEPTION USING ERRCODE = 'JQ002', MESSAGE = array_to_string(taken, ' ');
     END IF;
