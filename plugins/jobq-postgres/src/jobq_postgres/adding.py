@@ -44,11 +44,8 @@ def add(transactions: Transactions, new: Sequence[NewJob]) -> None:
         if len(new) > FEW:
             _copy(transactions, connection, new)
             return
-        with _refusals(), connection.pipeline() as pipeline:
-            with transactions.single(connection):
-                _send(connection, address, new)
-            pipeline.sync()
-            transactions.ring(connection)
+        with _refusals():
+            transactions.run(connection, [*transactions.beginning, _added(new), *transactions.ending(rings=True)])
 
 
 def add_within(address: Address, own: Connection, theirs: Connection, new: Sequence[NewJob]) -> None:
@@ -68,7 +65,8 @@ def add_within(address: Address, own: Connection, theirs: Connection, new: Seque
         theirs.execute("SELECT")  # so that what follows is a savepoint in it, and not all of it
     with theirs.transaction():
         with _refusals():
-            _send(theirs, address, new)
+            statement, values = _added(new)
+            theirs.execute(address.sql(statement), values)
         chosen = [item.job.id for item in new if not item.generated]
         taken = [row[0] for row in own.execute(address.sql(_ARCHIVED), [chosen])] if chosen else []
         if taken:
@@ -79,9 +77,9 @@ def add_within(address: Address, own: Connection, theirs: Connection, new: Seque
         theirs.execute("SELECT pg_notify(%s, '')", [address.channel])
 
 
-def _send(connection: Connection, address: Address, new: Sequence[NewJob]) -> None:
+def _added(new: Sequence[NewJob]) -> tuple[str, list[str]]:
     jobs, chosen = [item.job for item in new], [not item.generated for item in new]
-    connection.execute(address.sql(_ADD), documents(jobs, chosen=chosen))
+    return _ADD, documents(jobs, chosen=chosen)
 
 
 def _copy(transactions: Transactions, connection: Connection, new: Sequence[NewJob]) -> None:

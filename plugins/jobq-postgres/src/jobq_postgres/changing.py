@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobq.errors import JobChanged, JobNotFound
 from jobq.job import ENDED, State
-from jobq_postgres import reading, writing
+from jobq_postgres import batches, reading, writing
 from jobq_postgres.rows import documents
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def change(connection: Connection, address: Address, before: Job, new: Change, *
         ((_, seq),) = connection.execute(address.sql(_DROP), [[stored.id]]).fetchall()
         insert(connection, address, [after], {stored.id: seq})
     else:
-        writing.Writing(pairs).send(connection, address)
+        batches.run(connection, [(address.sql(text), values) for text, values in writing.Writing(pairs).statements])
     return after, writing.rings(pairs)
 
 

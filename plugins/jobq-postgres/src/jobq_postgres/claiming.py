@@ -13,6 +13,7 @@ from jobq.job import State
 from jobq.notices import heed
 from jobq.store import Claim, Claimed, runs_alone
 from jobq_postgres import writing
+from jobq_postgres.batches import milliseconds, moment
 from jobq_postgres.eras import STARTS
 from jobq_postgres.reading import locked
 from jobq_postgres.rows import BESIDE, live
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
     from jobq.job import Job
     from jobq.members import Presence
     from jobq.store import Ended, Wanted
-    from jobq_postgres.address import Address
+    from jobq_postgres.batches import Statement
     from jobq_postgres.eras import Eras
     from jobq_postgres.transactions import Transactions
 
 _CHOOSE = f"""
-SELECT id, state, run, rev, worker, started_at, updated_at, record, seq, era
+SELECT id, state, run, rev, worker, {milliseconds("started_at")}, {milliseconds("updated_at")}, record, seq, era
 FROM @schema@.choose(%s, {STARTS}, %s::text[], %s::text[], %s, %s, %s)
 """  # noqa: S608 - of constants alone
 
@@ -78,8 +79,8 @@ class Ends:
         """Those that a cancel has changed."""
         return [item.claim for key, item in self._todo.items() if self.applied.get(key)]
 
-    def send(self, connection: psycopg.Connection[Any], address: Address) -> None:
-        """Write the ends of runs that nobody has touched since they were claimed."""
+    def statements(self) -> list[Statement]:
+        """What writes the ends of runs that nobody has touched since they were claimed."""
         self._pairs = {
             key: (
                 _as_held(item.claim),
@@ -88,11 +89,17 @@ class Ends:
             for key, item in self._todo.items()
         }
         self._writing = writing.Writing(list(self._pairs.values()))
-        self._writing.send(connection, address)
+        return self._writing.statements
 
-    def settle(self, connection: psycopg.Connection[Any], address: Address) -> bool:
-        """Look what was written, and apply the fencing rule to the rest; whether more was written for that."""
-        written = self._writing.written()
+    def settle(
+        self, connection: psycopg.Connection[Any], transactions: Transactions, answers: Sequence[Sequence[Any]]
+    ) -> bool:
+        """Look what was written, and apply the fencing rule to the rest; whether more was written for that.
+
+        Args:
+            answers: the rows that the statements had.
+        """
+        written = self._writing.written(answers)
         self.rings = writing.rings(written)
         done = set(map(id, written))
         rest = []
@@ -103,7 +110,7 @@ class Ends:
                 rest.append((key, item))
         if not rest:
             return False
-        stored = locked(connection, address, {item.claim.job.id for _, item in rest})
+        stored = locked(connection, transactions.address, {item.claim.job.id for _, item in rest})
         pairs = []
         for key, item in rest:
             there = stored.get(item.claim.job.id)
@@ -113,7 +120,8 @@ class Ends:
                 self.applied[key] = change is not item.change
             elif key in self._unsure and not _was_lost(item.claim, there):
                 self.applied[key] = self._unsure[key]  # it is this very end, said again because nobody had answered
-        writing.Writing(pairs).send(connection, address)
+        if pairs:
+            transactions.run(connection, writing.Writing(pairs).statements)
         self.rings = self.rings or writing.rings(pairs)
         return bool(pairs)
 
@@ -147,33 +155,25 @@ def claim(
         StoreError: it did not take effect, or nobody knows whether it did.
         StoreMoved: the jobs are elsewhere.
     """
-    address = transactions.address
     ends = Ends(ended, unsure, now)
     with transactions.line.use() as connection:
         where = eras()
-
-        def look() -> psycopg.Cursor[Any]:
-            if limit <= 0:
-                return connection.execute(address.sql(_ENTER))
-            values = [worker.id, *where.starts, *wishes(wanted), now, limit]
-            return connection.execute(address.sql(_CHOOSE), values, binary=True)
-
-        with connection.pipeline():
-            transactions.begin(connection)
-            ends.send(connection, address)
-            looked = look()
-        if ends.settle(connection, address):
-            looked = look()
-        *rows, last = looked.fetchall()
+        look: Statement = (_ENTER, ())
+        if limit > 0:
+            look = _CHOOSE, [worker.id, *where.starts, *wishes(wanted), now, limit]
+        begin = transactions.beginning
+        answers = transactions.run(connection, [*begin, *ends.statements(), look])
+        found = answers[-1]
+        if ends.settle(connection, transactions, answers[len(begin) : -1]):
+            (found,) = transactions.run(connection, [look])
+        *rows, last = found
         notice = as_notice((last[1], last[4]))
         heed(notice, "claim")
         claims = [] if notice is not None else _claims(rows, worker, wanted, now)
         unsure.clear()
         unsure.update(ends.applied)
-        with connection.pipeline():
-            if claims:
-                writing.taken(connection, address, [each.job for each in claims])
-            transactions.commit(connection, rings=ends.rings)
+        took = [writing.taken(each.job for each in claims)] if claims else []
+        transactions.run(connection, [*took, *transactions.ending(rings=ends.rings)])
         unsure.clear()
         if limit > 0:
             where.heed(connection, latest=last[9], walked=last[8], found=len(rows))
@@ -192,7 +192,7 @@ def wishes(wanted: Wanted) -> list[Any]:
 def _claims(rows: Sequence[Sequence[Any]], worker: Presence, wanted: Wanted, now: datetime) -> list[Claim]:
     claims: list[Claim] = []
     for row in rows:
-        job = live(row[:8])
+        job = live((*row[:5], moment(row[5]), moment(row[6]), row[7]))
         if wanted.leading is not None and not wanted.leading(job):
             break
         change = lifecycle.claimed(job, worker.id, now=now)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from psycopg import sql
 
 from jobq.codec import encode, loads
-from jobq.job import EPOCH, FINISHED, WAITING, State
-from jobq.light import timedelta
+from jobq.job import FINISHED, WAITING, State
 from jobq.store import Counts
+from jobq_postgres.batches import moment
 from jobq_postgres.rows import archived, live
 
 if TYPE_CHECKING:
@@ -93,11 +93,7 @@ def _jobs(file: tempfile.SpooledTemporaryFile[bytes]) -> Iterator[Job]:
             if state is None:
                 yield archived(text)
             else:
-                yield live((job_id, state, int(run), int(rev), worker, _moment(started), _moment(updated), text))
-
-
-def _moment(milliseconds: str | None) -> datetime | None:
-    return None if milliseconds is None else EPOCH + timedelta(milliseconds=int(milliseconds))
+                yield live((job_id, state, int(run), int(rev), worker, moment(started), moment(updated), text))
 
 
 def _statement(address: Address, query: Query) -> sql.Composable | None:

@@ -7,14 +7,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from jobq.notices import Notice, heed
+from jobq_postgres import batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import psycopg
 
     from jobq.job import Job
     from jobq_postgres.address import Address
+    from jobq_postgres.batches import Statement
     from jobq_postgres.connecting import Line
 
     Connection = psycopg.Connection[Any]
@@ -60,14 +62,19 @@ class Transactions:
         if not self._durable:
             connection.execute("SET LOCAL synchronous_commit = off")
 
-    @contextmanager
-    def single(self, connection: Connection) -> Iterator[None]:
-        """A block of one statement, inside of a pipeline, which commits by itself where that is synced."""
-        if not self._durable:
-            self.begin(connection)
-        yield
-        if not self._durable:
-            connection.execute("COMMIT")
+    @property
+    def beginning(self) -> list[Statement]:
+        """The statements that begin a transaction."""
+        return [("BEGIN", ()), *([] if self._durable else [("SET LOCAL synchronous_commit = off", ())])]
+
+    def ending(self, *, rings: bool) -> list[Statement]:
+        """The statements that commit, and then wake those who watch; as `commit`."""
+        told = ("SELECT pg_notify(%s, %s)", [self.address.channel, self.token])
+        return [("COMMIT", ()), *([told] if rings else [])]
+
+    def run(self, connection: Connection, statements: Iterable[Statement]) -> list[list[tuple[Any, ...]]]:
+        """Execute statements of this schema as one message, as `batches.run`."""
+        return batches.run(connection, [(self.address.sql(text), values) for text, values in statements])
 
     def commit(self, connection: Connection, *, rings: bool = False) -> None:
         """Commit; then wake those who watch.

@@ -10,9 +10,7 @@ from jobq_postgres.rows import claims, documents
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import psycopg
-
-    from jobq_postgres.address import Address
+    from jobq_postgres.batches import Statement
 
     Pair = tuple[Job, Job]
 
@@ -31,26 +29,31 @@ class Writing:
     def __init__(self, pairs: Sequence[Pair]) -> None:
         self._ends = [pair for pair in pairs if pair[1].state in ENDED]
         self._stays = [pair for pair in pairs if pair[1].state not in ENDED]
-        self._cursors: list[tuple[list[Pair], psycopg.Cursor[Any]]] = []
 
-    def send(self, connection: psycopg.Connection[Any], address: Address) -> None:
-        """Write them: those that end into the archive."""
+    @property
+    def statements(self) -> list[Statement]:
+        """What writes them: those that end into the archive."""
+        found: list[Statement] = []
         if self._ends:
-            cursor = connection.execute(address.sql(_END), _documents(self._ends))
-            self._cursors.append((self._ends, cursor))
+            found.append((_END, _documents(self._ends)))
         if self._stays:
             enters = any(after.state in WAITING for _, after in self._stays)
-            cursor = connection.execute(address.sql(_CHANGE), [enters, *_documents(self._stays)])
-            self._cursors.append((self._stays, cursor))
+            found.append((_CHANGE, [enters, *_documents(self._stays)]))
+        return found
 
-    def written(self) -> list[Pair]:
-        """Those that were as before, and so were written; to be asked once."""
-        return [pairs[row[0] - 1] for pairs, cursor in self._cursors for row in cursor]
+    def written(self, answers: Sequence[Sequence[Any]]) -> list[Pair]:
+        """Those that were as before, and so were written.
+
+        Args:
+            answers: the rows of each of the statements.
+        """
+        parts = [part for part in (self._ends, self._stays) if part]
+        return [part[row[0] - 1] for part, rows in zip(parts, answers, strict=True) for row in rows]
 
 
-def taken(connection: psycopg.Connection[Any], address: Address, jobs: Iterable[Job]) -> None:
-    """Write claims of jobs that this transaction has locked."""
-    connection.execute(address.sql(_TAKE), [claims(jobs)])
+def taken(jobs: Iterable[Job]) -> Statement:
+    """What writes claims of jobs that this transaction has locked."""
+    return _TAKE, [claims(jobs)]
 
 
 def rings(pairs: Iterable[Pair]) -> bool:
