@@ -33,7 +33,7 @@ SELECT {group} AS part, rank::bigint AS first, run_at AS second, seq AS third, i
 FROM @schema@.jobs WHERE {states}
 """
 _ARCHIVED = """
-SELECT {group}, -ended, NULL::timestamptz, NULL::bigint, id, NULL, NULL::bigint, NULL::bigint, NULL, NULL::bigint,
+SELECT {group}, CASE state WHEN 'dead' THEN ended ELSE -ended END, NULL::timestamptz, NULL::bigint, id, NULL, NULL::bigint, NULL::bigint, NULL, NULL::bigint,
        NULL::bigint, record::text
 FROM @schema@.archive WHERE {states}
 """
