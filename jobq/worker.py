@@ -284,9 +284,6 @@ class Worker:
         """What need not be done at every step; True if it may have given something to claim."""
         self._refresh_settings()
         self._heed_lapse(presence)
-        if presence.stop_asked > self._draining.level:
-            self.stop(presence.stop_asked)
-            return True
         return self._ask(lambda: self._look_at_store(presence, recovery), False)
 
     def _heed_lapse(self, presence: Presence) -> None:
@@ -309,6 +306,8 @@ class Worker:
         for job in self._attempts.heed(store.held(presence)):
             if (job.id, job.run) not in known:  # claimed by a call that took effect and failed all the same
                 self._unrecorded.hand_back(Claim(job, self.info.id, self.info.host), "its claim was not acknowledged")
+        if (level := presence.stop_asked) > self._draining.level:
+            self.stop(level)
         found = False
         if not self._draining.level:
             closed = self._door.notice is not None

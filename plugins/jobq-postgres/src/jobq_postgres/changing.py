@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jobq.errors import JobChanged, JobNotFound
 from jobq.job import ENDED, State
 from jobq_postgres import batches, reading, writing
 from jobq_postgres.rows import documents
@@ -53,25 +52,23 @@ ON CONFLICT (queue) DO UPDATE SET reason = excluded.reason WHERE p.reason <> exc
 _RESUME = "DELETE FROM @schema@.paused WHERE queue = %s"
 
 
-def change(connection: Connection, address: Address, before: Job, new: Change, *, now: datetime) -> tuple[Job, bool]:
-    """Apply a change as `Store.change` says; the job after it, and whether others should be woken.
-
-    Raises:
-        JobNotFound, JobChanged: as there.
-    """
-    stored = reading.locked(connection, address, [before.id]).get(before.id)
-    if stored is None:
-        raise JobNotFound(before.id)
-    if stored.version != before.version:
-        raise JobChanged(before.id)
-    after = stored.changed(new, now=now)
-    pairs = [(stored, after)]
-    if stored.state in ENDED:
-        ((_, seq),) = connection.execute(address.sql(_DROP), [[stored.id]]).fetchall()
-        insert(connection, address, [after], {stored.id: seq})
-    else:
-        batches.run(connection, [(address.sql(text), values) for text, values in writing.Writing(pairs).statements])
-    return after, writing.rings(pairs)
+def change(
+    connection: Connection, address: Address, changes: Sequence[tuple[Job, Change]], *, now: datetime
+) -> tuple[list[Job], bool]:
+    """Apply changes as `Store.change_many` says; the jobs after them, and whether others should be woken."""
+    stored = reading.locked(connection, address, [before.id for before, _ in changes])
+    pairs = [
+        (stored[before.id], stored[before.id].changed(new, now=now))
+        for before, new in changes
+        if before.id in stored and stored[before.id].version == before.version
+    ]
+    ended = [pair for pair in pairs if pair[0].state in ENDED]
+    if ended:
+        seqs = dict(connection.execute(address.sql(_DROP), [[before.id for before, _ in ended]]).fetchall())
+        insert(connection, address, [after for _, after in ended], seqs)
+    if statements := writing.Writing([pair for pair in pairs if pair[0].state not in ENDED]).statements:
+        batches.run(connection, [(address.sql(text), values) for text, values in statements])
+    return [after for _, after in pairs], writing.rings(pairs)
 
 
 def insert(connection: Connection, address: Address, jobs: Sequence[Job], seqs: dict[str, int] | None = None) -> None:

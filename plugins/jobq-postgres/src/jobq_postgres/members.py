@@ -35,6 +35,8 @@ ON CONFLICT (id) DO UPDATE SET seen = excluded.seen, place = excluded.place, lea
 _RENEW = "UPDATE @schema@.workers SET seen = clock_timestamp() WHERE id = %s"
 _LEAVE = "DELETE FROM @schema@.workers WHERE id = %s"
 _GIVE_UP = "UPDATE @schema@.workers SET seen = '-infinity' WHERE id = %s"
+_ASK_TO_STOP = "UPDATE @schema@.workers SET stop = greatest(stop, %s) WHERE id = %s"
+_STOP = "SELECT stop FROM @schema@.workers WHERE id = %s"
 _REPORT = "UPDATE @schema@.workers SET info = %s::json WHERE id = %s"
 # A server that has been away gives everybody the time of a lease to come back
 _MEMBERS = """
@@ -69,16 +71,24 @@ class LeasePresence(Presence):
         directory: of the lock files.
         lease: how long others wait.
         lapsed: called, from the thread, when the lease could not be renewed for so long that the worker counts as gone.
+        stop: asks the server how this worker was asked to stop.
 
     Raises:
         StoreError: the files or the row cannot be made.
     """
 
     def __init__(
-        self, address: Address, directory: str, info: WorkerInfo, lease: timedelta, lapsed: Callable[[], None]
+        self,
+        address: Address,
+        directory: str,
+        info: WorkerInfo,
+        lease: timedelta,
+        lapsed: Callable[[], None],
+        stop: Callable[[str], int],
     ) -> None:
         self.id, self.host = info.id, info.host
         self._address, self._directory, self._lease, self._on_lapse = address, directory, lease, lapsed
+        self._stop = stop
         seconds = lease.total_seconds()
         self._pause = self._patience = seconds / RENEWALS
         self._line = Line(address, name=f"jobq lease {info.name}", silence=self._patience, patience=self._patience)
@@ -105,6 +115,15 @@ class LeasePresence(Presence):
     def lapsed(self) -> bool:
         """Whether others may soon take this worker for gone, or have already."""
         return self._missing or time.monotonic() - self._renewed > self._lapses_after
+
+    @property
+    def stop_asked(self) -> int:
+        """How it was asked to stop; asked anew each time.
+
+        Raises:
+            StoreError: the server does not tell.
+        """
+        return self._stop(self.id)
 
     def renew(self, info: WorkerInfo) -> bool:
         """Make files or row anew if somebody removed them."""
@@ -175,6 +194,17 @@ def report(connection: psycopg.Connection[Any], address: Address, info: WorkerIn
         connection.execute("SET LOCAL synchronous_commit = off")
         connection.execute(address.sql(_REPORT), [encode(info.record()), info.id])
         connection.execute("COMMIT")
+
+
+def ask_to_stop(connection: psycopg.Connection[Any], address: Address, worker: str, level: int) -> bool:
+    """Leave word for a worker to stop; whether it has a row."""
+    return connection.execute(address.sql(_ASK_TO_STOP), [level, worker]).rowcount > 0
+
+
+def stop_of(connection: psycopg.Connection[Any], address: Address, worker: str) -> int:
+    """How a worker was asked to stop; 0: not, or it has no row."""
+    row = connection.execute(address.sql(_STOP), [worker]).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def everybody(connection: psycopg.Connection[Any], address: Address, directory: str) -> list[tuple[WorkerInfo, bool]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 
-from jobq.errors import DuplicateJob, InvalidInput, JobNotFound, StoreUnavailable
+from jobq.errors import DuplicateJob, InvalidInput, JobChanged, JobNotFound, StoreUnavailable
 from jobq.job import State
 from jobq.notices import Notice, heed
 from jobq.store import Claim, Claimed, Counts, Store
@@ -115,22 +115,28 @@ class PostgresStore(Store):
         return self._ask(lambda connection: self._held(connection, [worker.id]))
 
     def change(self, before: Job, change: Change, *, now: datetime) -> Job:
-        def act() -> Job:
-            with self._transactions.writing("change", before) as connection:
-                job, rings = changing.change(connection, self.address, before, change, now=floor_ms(now))
-                with connection.pipeline():
-                    self._transactions.commit(connection, rings=rings)
-            return job
-
         try:
-            return self._with_days(act)
+            return self._change(before, change, now)
         except StoreUnavailable:
             if self.line.is_open:
                 raise
             wished = before.changed(change, now=floor_ms(now))
             if self.get(before.id) == wished:  # it took effect, and only its answer was lost
                 return wished
-            return self._with_days(act)
+            return self._change(before, change, now)
+
+    def change_many(self, changes: Sequence[tuple[Job, Change]], *, now: datetime) -> list[Job]:
+        if not changes:
+            return []
+
+        def act() -> list[Job]:
+            with self._transactions.writing("change", *(before for before, _ in changes)) as connection:
+                jobs, rings = changing.change(connection, self.address, changes, now=floor_ms(now))
+                with connection.pipeline():
+                    self._transactions.commit(connection, rings=rings)
+            return jobs
+
+        return self._with_days(act)
 
     def get(self, job_id: str) -> Job:
         found = self.get_many([job_id]).get(job_id)
@@ -223,7 +229,7 @@ class PostgresStore(Store):
     def join(self, info: WorkerInfo) -> Presence:
         with self.line.use():  # the schema is there from here on
             pass
-        return LeasePresence(self.address, self._workers, info, self._lease, self._lapse)
+        return LeasePresence(self.address, self._workers, info, self._lease, self._lapse, self._stop_of)
 
     def report(self, worker: Presence, info: WorkerInfo) -> None:
         with self.line.use() as connection:
@@ -253,6 +259,11 @@ class PostgresStore(Store):
         with self.line.use() as connection:
             members.forget(connection, self.address, self._workers, worker)
 
+    def ask_to_stop(self, worker: WorkerInfo, level: int) -> None:
+        with self.line.use() as connection:
+            if members.ask_to_stop(connection, self.address, worker.id, level):
+                self._transactions.ring(connection)
+
     def watch(self, wake: Callable[[], None]) -> bool:
         with self.line.use():
             pass
@@ -269,6 +280,12 @@ class PostgresStore(Store):
             self._watch.close()
             self._watch = None
         self.line.close()
+
+    def _change(self, before: Job, change: Change, now: datetime) -> Job:
+        for job in self.change_many([(before, change)], now=now):
+            return job
+        self.get(before.id)
+        raise JobChanged(before.id)
 
     def _add_again(self, new: Sequence[NewJob]) -> None:
         """After a loss of the connection on the way: it took effect or not, and the same ids cannot be added twice.
@@ -315,6 +332,9 @@ class PostgresStore(Store):
         self.line.cut()
         if self._watch is not None:
             self._watch.ring()
+
+    def _stop_of(self, worker: str) -> int:
+        return self._ask(lambda connection: members.stop_of(connection, self.address, worker))
 
     def _opened(self, connection: Connection) -> None:
         schema.ensure(connection, self.address)

@@ -37,13 +37,13 @@ class Transactions:
         self.token = secrets.token_hex(8)
 
     @contextmanager
-    def writing(self, act: str, before: Job | None = None) -> Iterator[Connection]:
+    def writing(self, act: str, *before: Job) -> Iterator[Connection]:
         """A connection in a transaction that the notice at the store's door allows; it is for the block to `commit`.
 
         No other notice is put up before the transaction ends.
 
         Args:
-            act, before: as `jobq.notices.heed` takes them.
+            act, before: as `jobq.notices.heed` takes them, for each of the jobs.
 
         Raises:
             StoreMoved: the notice forbids it.
@@ -53,7 +53,9 @@ class Transactions:
             with connection.pipeline():
                 self.begin(connection)
                 entered = connection.execute(self.address.sql("SELECT * FROM @schema@.enter()"))
-            heed(as_notice(entered.fetchone()), act, before)
+            notice = as_notice(entered.fetchone())
+            for each in before or (None,):
+                heed(notice, act, each)
             yield connection
 
     def begin(self, connection: Connection) -> None:

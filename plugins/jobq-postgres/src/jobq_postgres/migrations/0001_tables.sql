@@ -82,6 +82,7 @@ CREATE TABLE @schema@.workers (
     started timestamptz NOT NULL,
     lease   interval    NOT NULL,
     seen    timestamptz NOT NULL,  -- on the server's clock
+    stop    smallint    NOT NULL DEFAULT 0,  -- how it was asked to stop; 0: not
     info    json        NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 50, autovacuum_vacuum_scale_factor = 0);
 
