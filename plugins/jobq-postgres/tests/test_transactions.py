@@ -53,6 +53,24 @@ def test_the_first_statement_of_a_transaction_may_be_the_job(queue, application)
     assert queue.get_many([job.id]) == {}
 
 
+def test_a_connection_may_make_dictionaries_of_rows(queue, application):
+    application.row_factory = psycopg.rows.dict_row
+    job = queue.enqueue(command="true", connection=application, id="chosen")
+    application.commit()
+    assert queue.get(job.id) == job
+
+
+def test_a_connection_to_another_database_is_refused(queue, server_url, sql, schema):
+    sql(f'CREATE DATABASE "{schema}_other"')
+    try:
+        with psycopg.connect(server_url, dbname=f"{schema}_other") as elsewhere:
+            with pytest.raises(InvalidInput, match="another database"):
+                queue.enqueue(command="true", connection=elsewhere)
+            assert elsewhere.execute("SELECT 1").fetchone() == (1,), "the transaction can go on"
+    finally:
+        sql(f'DROP DATABASE "{schema}_other"')
+
+
 def test_many_are_enqueued_in_a_transaction(queue, application):
     with application.transaction():
         jobs = queue.enqueue_many([{"command": "true"}] * 1500, connection=application)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import errors
+from psycopg.rows import tuple_row
 
 from jobq.errors import HIDDEN, DuplicateJob, InvalidInput, StoreMoved
 from jobq_postgres import reading
@@ -28,6 +29,7 @@ FEW = 50
 
 _ADD = "SELECT @schema@.add_jobs(%s::json, %s::json)"
 _COPY = f"COPY @schema@.jobs (era, {COPIED}) FROM STDIN"
+_DATABASE = "SELECT oid, pg_postmaster_start_time() FROM pg_database WHERE datname = current_database()"
 _ARCHIVED = "SELECT id FROM @schema@.archive WHERE id = ANY (%s)"
 
 
@@ -56,13 +58,16 @@ def add_within(address: Address, own: Connection, theirs: Connection, new: Seque
 
     Raises:
         DuplicateJob, StoreMoved: as `add`; the transaction can go on.
-        InvalidInput: there is no transaction.
+        InvalidInput: there is no transaction, or it is one of another database.
     """
     if theirs.autocommit and theirs.info.transaction_status == 0:
         raise InvalidInput("connection", HIDDEN, "is in no transaction: use `with connection.transaction():`")
     _refuse_repeated(own, address, new)
-    if not theirs.autocommit and theirs.info.transaction_status == 0:
-        theirs.execute("SELECT")  # so that what follows is a savepoint in it, and not all of it
+    # It also begins the transaction where it has not begun: what follows is to be a savepoint in it, and not all of it
+    with theirs.cursor(row_factory=tuple_row) as cursor:
+        same = cursor.execute(_DATABASE).fetchone() == own.execute(_DATABASE).fetchone()
+    if not same:
+        raise InvalidInput("connection", HIDDEN, "is to another database than the store's")
     with theirs.transaction():
         with _refusals():
             statement, values = _added(new)
