@@ -15,7 +15,7 @@ from jobq.light import contextmanager, suppress
 from jobq.times import format_time
 from jobq_json import manifest
 from jobq_json.lines import sound
-from jobq_json.locking import WritersLock
+from jobq_json.locking import LOCK, WritersLock
 from jobq_json.manifest import NAME, WAY_OUT, Manifest
 
 TYPE_CHECKING = False
@@ -87,6 +87,10 @@ class Directory:
         """Whether the store was made once, and nothing of it is left."""
         return self._mark is not None and os.path.lexists(self._mark) and not self._data_files()
 
+    def strange(self) -> list[str]:
+        """What lies in it and is neither data nor a lock nor a bell."""
+        return sorted({*self.names()} - {*self._data_files(), LOCK, COMPACT_LOCK, BELL})
+
     def time(self) -> str:
         """The time, as a manifest says when it was written."""
         return format_time(self._clock.now())
@@ -135,6 +139,8 @@ class Directory:
             StoreLocked: somebody held the lock for long.
             StoreUnavailable: the system refused.
         """
+        if self._version is None:
+            self.current()  # of a store that is gone nothing is made: a backup is to be put in its place
         with self.held():
             current = self.current() or self.begin()
             self._leave_mark()

@@ -59,6 +59,11 @@ def _repaired(directory: Directory, warn: Callable[[str], None]) -> list[str]:
             raise
         except StoreUnreadable as error:
             if directory.is_lost():
+                if strange := directory.strange():
+                    raise StoreUnreadable(
+                        f"{directory.path} holds {', '.join(strange[:3])}, which no store has there; if that is a backup, "
+                        "put its files in place of the directory, else move it away"
+                    ) from None
                 directory.begin()
                 return ["an empty store was begun, since nothing is left of the one before"]
             current = _newest(directory)

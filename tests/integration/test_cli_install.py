@@ -410,11 +410,25 @@ def test_a_store_that_was_removed_is_an_error_until_doctor_begins_an_empty_one(j
         refused = jobq(*words, code=5).stderr
         assert "queue is gone" in refused
         assert "jobq doctor --repair" in refused
+        assert not (jobq.home / "queue").exists(), "a backup is to be put in its place"
     jobq("doctor", code=5)
     assert "an empty store was begun" in jobq("doctor", "--repair").stderr
     assert jobq("list", "--json").json == []
     jobq("add", "--", "true")
     jobq("doctor")
+
+
+def test_a_backup_that_was_put_beside_the_store_is_not_passed_over(jobq):
+    job_id = jobq("add", "--", "true").id
+    (jobq.home / "queue").rename(jobq.home / "backup")
+    (jobq.home / "queue").mkdir(mode=0o700)
+    (jobq.home / "backup").rename(jobq.home / "queue" / "backup")
+    refused = jobq("doctor", "--repair", code=5)
+    assert "holds backup, which no store has there" in refused.stderr + refused.stdout
+    (jobq.home / "queue" / "backup").rename(jobq.home / "backup")
+    shutil.rmtree(jobq.home / "queue")
+    (jobq.home / "backup").rename(jobq.home / "queue")
+    assert [job["id"] for job in jobq("list", "--json").json] == [job_id]
 
 
 def test_doctor_repairs_a_store_whose_manifest_is_gone(jobq):
