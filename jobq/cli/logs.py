@@ -14,6 +14,7 @@ from jobq.cli.terminal import StatusLine
 from jobq.cli.text import VisibleBytes, in_words, one_line
 from jobq.clock import Wake
 from jobq.errors import NotFound
+from jobq.executor import Kind
 from jobq.job import ENDED, State
 from jobq.output import Reading
 from jobq.processes import host
@@ -245,4 +246,7 @@ def _nothing(state: Globals, job: Job, run: int) -> str:
         worker = next((info for info in state.queue.workers() if info.id == job.worker), None)
         if worker is not None and worker.host != host():
             return f"run {run} of job {job.id} runs on {one_line(worker.host)}; its output is there until it ends"
-    return f"run {run} of job {job.id} printed nothing"
+    ended = _ended(job, run)
+    if ended is not None and ended.outcome == Kind.CANNOT_START:
+        return f"run {run} of job {job.id} could not be started: {one_line(ended.error or '')}"
+    return f"run {run} of job {job.id} printed nothing, as far as it is kept here"

@@ -44,6 +44,26 @@ COMMANDS = {
 """The module of each core command."""
 
 
+_DESTRUCTIVE = ("delete", "prune")
+"""What nobody is to be led to by a slip."""
+
+_OTHERS_WORDS = {
+    "kill": "cancel",
+    "log": "logs",
+    "ls": "list",
+    "ps": "list",
+    "rm": "delete",
+    "run": "worker start",
+    "start": "worker start",
+    "stop": "worker stop",
+    "submit": "add",
+    "tail": "logs",
+    "work": "worker start",
+    "workers": "worker list",
+}
+"""What other tools call what jobq has under another name."""
+
+
 class Root(click.Group):
     """The top command: finds core commands by name, then those of plugins."""
 
@@ -82,7 +102,9 @@ class Root(click.Group):
         if self.get_command(ctx, name) is None:
             import difflib
 
-            near = difflib.get_close_matches(name, self.list_commands(ctx), n=2)
+            likely = [each for each in self.list_commands(ctx) if each not in _DESTRUCTIVE]
+            meant = _OTHERS_WORDS.get(name)
+            near = [meant] if meant else difflib.get_close_matches(name, likely, n=2)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             ctx.fail(f"No such command {name!r}.{hint}")
         ctx.ensure_object(Globals).plugin = self._owners.get(name, "")

@@ -20,17 +20,19 @@ if TYPE_CHECKING:
 
     from jobq.job import Job
 
+TABLE_LIMIT = 1000
+
 
 @command("list", short_help="List jobs.")
 @selection
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(min=1), default=1000, show_default=True, help="At most so many."
+    "--limit", metavar="N", type=click.IntRange(min=1), help="At most so many; default: 1000 in the table, else all."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the jobs' records as one JSON list.")
 @click.option("--jsonl", "as_lines", is_flag=True, help="Print the jobs' records, one JSON object a line.")
 @click.option("--ids", "only_ids", is_flag=True, help="Print nothing but ids, one a line.")
 def list_command(
-    state: Globals, selection: Selection, limit: int, as_json: bool, as_lines: bool, only_ids: bool
+    state: Globals, selection: Selection, limit: int | None, as_json: bool, as_lines: bool, only_ids: bool
 ) -> int:
     """List jobs: running ones, waiting ones in the order they will run, dead ones, then finished ones, latest first.
 
@@ -41,6 +43,8 @@ def list_command(
     """
     if as_json + as_lines + only_ids > 1:
         raise click.UsageError("give one of --json, --jsonl and --ids")
+    if limit is None and not (as_json or as_lines or only_ids):  # a program would not see the note that there are more
+        limit = TABLE_LIMIT
     code = 0
     if selection.ids:
         jobs, code = select(state, selection, whole_ids=False)
@@ -59,7 +63,12 @@ def list_command(
         _show_table(state, shown)
     if not shown and not code:
         state.note("no jobs")
-    elif len(shown) == limit and not state.quiet and (total := _total(state, selection, limit, rest)) > limit:
+    elif (
+        limit is not None
+        and len(shown) == limit
+        and not state.quiet
+        and (total := _total(state, selection, limit, rest)) > limit
+    ):
         state.note(f"these are {limit} of {total} jobs; --limit shows more")
     return code
 

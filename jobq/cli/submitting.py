@@ -230,10 +230,10 @@ def _tell(state: Globals, new: Sequence[NewJob], jobs: Sequence[Job]) -> None:
         for job, is_new in zip(jobs, added, strict=True):
             what = "enqueued" if is_new else "exists already"
             state.note(f"Job {job.id} {what} ({job.state})")
-    _note_unserved(state, jobs)
+    note_unserved(state, jobs)
 
 
-def _note_unserved(state: Globals, jobs: Sequence[Job]) -> None:
+def note_unserved(state: Globals, jobs: Sequence[Job]) -> None:
     """Say so where no live worker would run them: it saves a person from waiting for nothing."""
     if state.quiet:
         return

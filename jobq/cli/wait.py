@@ -10,6 +10,7 @@ import click
 from jobq.cli.base import Globals, command
 from jobq.cli.progress import of_all, reported
 from jobq.cli.selection import Selection, select, selection
+from jobq.cli.submitting import note_unserved
 from jobq.cli.terminal import StatusLine
 from jobq.cli.text import reason
 from jobq.errors import JobNotFound, JobqError, WaitTimeout
@@ -49,6 +50,7 @@ def wait_command(state: Globals, selection: Selection, timeout: str | None, exit
         jobs, code = select(state, selection, whole_ids=False)
         if not jobs and not code:
             state.note("no jobs to wait for")
+        note_unserved(state, [job for job in jobs if job.state in WAITING])
         return _wait(state, jobs, limit, code, exit_code=exit_code)
     except JobqError as error:
         if not exit_code:
@@ -71,7 +73,7 @@ def _wait(state: Globals, jobs: Sequence[Job], limit: timedelta | None, code: in
         failed = waiting.for_all(limit)
         code = code or failed
     except KeyboardInterrupt:
-        state.note(f"\nno longer waiting; {_count(len(waiting.ids), 'job')} will go on")
+        state.note(f"\nno longer waiting for {_count(len(waiting.ids), 'job')}")
         return 130
     finally:
         _tell(state, [waiting.ended[job.id] for job in jobs if job.id in waiting.ended])

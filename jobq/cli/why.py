@@ -65,7 +65,8 @@ def _processing(state: Globals, job: Job, now: datetime) -> str:
     from jobq import presence
 
     if presence.left_running(state.app.home.path / "workers", job.worker or ""):
-        return "is held up: its worker is gone, but something that it started still runs, and both must not run at once"
+        why = "is held up: its worker is gone, but something that it started still runs, and both must not run at once"
+        return why if workers else f"{why}; the next worker that starts ends it (`jobq worker start`)"
     if workers:
         return "is about to be given back: its worker is gone, and another one is looking after that"
     return "was left by a worker that is gone; the next worker that starts gives it back (`jobq worker start`)"

@@ -539,3 +539,32 @@ def test_doctor_finds_nothing_of_the_original_in_a_copy_of_a_home(jobq, worker, 
     )
     assert "still holds" in str(check)
     assert "still runs" not in str(check)
+
+
+def test_programs_are_given_all_jobs_and_people_as_many_as_they_can_read(jobq):
+    lines = "".join('{"command":"true"}\n' for _ in range(1200))
+    jobq("enqueue", "-", input=lines)
+    assert len(jobq("list", "--ids").stdout.splitlines()) == 1200
+    assert len(jobq("list", "--json").json) == 1200
+    assert len(jobq("list", "--jsonl", "--limit", "3").stdout.splitlines()) == 3
+    table = jobq("list")
+    assert len(table.stdout.splitlines()) == 1000
+    assert "these are 1000 of 1200 jobs" in table.stderr
+
+
+def test_who_waits_for_what_nobody_runs_is_told(jobq):
+    job_id = jobq.add("--", "true")
+    told = jobq("wait", job_id, "--timeout", "0.1", code=124).stderr
+    assert "no worker serves the queue default" in told
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [("run", "worker start"), ("stop", "worker stop"), ("rm", "delete"), ("ps", "list"), ("statsu", "status")],
+)
+def test_what_other_tools_call_it_is_understood(jobq, slip, meant):
+    assert f"Did you mean {meant}" in jobq(slip, code=1).stderr
+
+
+def test_nobody_is_led_to_what_deletes(jobq):
+    assert "prune" not in jobq("prun", code=1).stderr

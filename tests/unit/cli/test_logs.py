@@ -36,7 +36,7 @@ class Desk:
     def run(self, job_id, host, tail, **fields):
         member, claim = self.claim(job_id, host)
         now = self.app.clock.now()
-        outcome = Outcome(kind=Kind.SUCCESS, exit_code=0, tail=tail, **fields)
+        outcome = Outcome(**{"kind": Kind.SUCCESS, "exit_code": 0, "tail": tail} | fields)
         change = after(claim, outcome, now=now, delay=lambda *_: None, keep_tail=True)
         assert not self.app.store.finish(member, [Ended(claim, change)], now=now)
 
@@ -69,6 +69,11 @@ def test_what_ran_there_and_printed_nothing_is_said_to_have_printed_nothing(desk
     assert result.stdout == ""
     assert "run 1 of job far printed nothing" in result.stderr
     assert "elsewhere" not in result.stderr
+
+
+def test_what_could_not_be_started_is_told_with_the_reason(desk):
+    desk.run("ns", processes.host(), "", kind=Kind.CANNOT_START, reason="no such file: nosuchcmd", exit_code=None)
+    assert "run 1 of job ns could not be started: no such file: nosuchcmd" in desk.logs("ns").stderr
 
 
 def test_what_runs_there_now_is_said_to_run_there(desk):
