@@ -124,6 +124,28 @@ class JobChanged(Conflict):
         super().__init__(f"job {job_id} was changed by somebody else meanwhile")
 
 
+class NoticeChanged(Conflict):
+    """Another notice stands at a store's door than whoever would replace it saw there; it stands as it was."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        super().__init__(
+            f"the notice at the store {url} was changed by somebody else meanwhile: another move is about it"
+        )
+
+
+class NotEmpty(Conflict):
+    """A store that a queue is to be moved to has jobs already."""
+
+    def __init__(self, url: str, number: int) -> None:
+        self.url, self.number = url, number
+        what = "1 job is" if number == 1 else f"{number} jobs are"
+        super().__init__(
+            f"{what} in {url} already, and a queue moves to a store without any; "
+            "`jobq export` and `jobq import` put one queue's jobs among another's"
+        )
+
+
 class StoreError(JobqError):
     """The store or the home cannot be used."""
 

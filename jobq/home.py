@@ -14,7 +14,7 @@ import os
 import sys
 
 from jobq.codec import encode
-from jobq.errors import StoreError, UnsafeHome
+from jobq.errors import InvalidInput, StoreError, UnsafeHome
 from jobq.files import (
     check_directory,
     check_parents,
@@ -39,7 +39,8 @@ _TOKEN = "token"  # noqa: S105 - the name of a file
 _TOKEN_BYTES = 16
 _MARK = "workers"
 """Made with the home, which is known by it from then on, whatever a store puts beside it."""
-_OURS = frozenset({"config.toml", "queue", "queue.made", "output", _MARK, "cache", "trusted", _TOKEN, ".gitignore"})
+_KERNEL = frozenset({"config.toml", "output", _MARK, "cache", "trusted", _TOKEN, ".gitignore"})
+_OURS = _KERNEL | {"queue", "queue.made"}
 
 
 @record(frozen=True)
@@ -93,6 +94,24 @@ class Home:
             StoreUnavailable: it cannot be made.
         """
         private_directory(f"{self.directory}/{_MARK}")
+
+
+def refuse_own_place(home: str, path: str, url: str) -> None:
+    """Refuse a store's file or directory where the home itself is, or what the kernel keeps in it. Stores ask this.
+
+    Args:
+        home: the home directory.
+        path: the absolute path that a store would use.
+        url: what named it.
+
+    Raises:
+        InvalidInput: it is the home, or one of the names in it that are not for stores, or below such a one.
+    """
+    if not path.startswith(home):
+        home, path = os.path.realpath(home), os.path.realpath(path)
+    place = os.path.relpath(path, home)
+    if place == os.curdir or place.split(os.sep, 1)[0] in _KERNEL:
+        raise InvalidInput("store", url, f"names {path}, which is for other things of this home")
 
 
 def locate(asked: str | None, environ: Mapping[str, str], directory: str) -> Home:

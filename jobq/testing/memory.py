@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from jobq import lifecycle
-from jobq.errors import HIDDEN, DuplicateJob, InvalidInput, JobChanged, JobNotFound
+from jobq.errors import DuplicateJob, JobChanged, JobNotFound
 from jobq.job import FINISHED, WAITING, Change, Job, State
 from jobq.members import Presence, WorkerInfo
-from jobq.notices import LEFT, Notice, heed
+from jobq.notices import LEFT, Notice, arrivals, heed
 from jobq.store import Claim, Claimed, Counts, Ended, NewJob, Query, Store, Wanted, runs_alone
 
 if TYPE_CHECKING:
@@ -143,18 +143,8 @@ class MemoryStore(Store):
 
     def restore(self, jobs: Sequence[Job], *, now: datetime) -> list[str]:
         with self._changing("restore") as storage:
-            fresh: dict[str, Job] = {}
-            taken: dict[str, None] = {}
-            for job in jobs:
-                if job.state is State.PROCESSING:
-                    raise InvalidInput("state", HIDDEN, f"job {job.id} is processing and cannot be taken over")
-                stored = storage.jobs.get(job.id)
-                if job.id in fresh or (stored is not None and stored.version != job.version):
-                    taken[job.id] = None
-                fresh[job.id] = job
-            if taken:
-                raise DuplicateJob(taken)
-            return [storage.put(job).id for job in fresh.values() if job.id not in storage.jobs]
+            fresh = arrivals(jobs, {job_id: job.version for job_id, job in storage.jobs.items()})
+            return [storage.put(job).id for job in fresh]
 
     def notice(self) -> Notice | None:
         return self.storage.notice

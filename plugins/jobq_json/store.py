@@ -42,7 +42,7 @@ class JsonStore(Store):
         access: the files.
 
     Raises:
-        InvalidInput: `durability` is neither `full` nor `normal`.
+        InvalidInput: `durability` is neither `full` nor `normal`, or the URL names what the home has for other things.
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset({"processes", "durable", "moves"})
@@ -53,6 +53,10 @@ class JsonStore(Store):
         self.url = f"json:{context.url}"
         self._members = f"{context.directory}/workers"
         self._path = _path(context.directory, context.url) if context.url else f"{context.directory}/queue"
+        if context.url:
+            from jobq.home import refuse_own_place
+
+            refuse_own_place(_path(context.directory, ""), self._path, self.url)
         durable = settings["durability"] == "full"
         # A directory elsewhere stands among what is not ours.
         inside = not context.url or os.path.dirname(self._path) == _path(context.directory, "")
@@ -80,16 +84,17 @@ class JsonStore(Store):
         return added
 
     def restore(self, jobs: Sequence[Job], *, now: datetime) -> list[str]:
-        from jobq_json import restoring
+        from jobq.notices import arrivals
 
-        ids = restoring.ids_of(jobs)
-        if not ids:
+        if not jobs:
             return []
+        ids = [job.id for job in jobs]
         self.access.look_for(ids)
         with self.access.writing() as generation:
             generation.heed("restore")
             present = generation.finder().found(ids)
-            fresh = restoring.fresh(jobs, generation.view_locked().locate(present)) if present else jobs
+            stored = generation.view_locked().locate(present) if present else {}
+            fresh = arrivals(jobs, {job_id: kept.job.version for job_id, (kept, _) in stored.items()})
             if fresh:
                 journal = generation.journal
                 journal.append(adding.record_of(fresh, journal.seq), next_seq=journal.seq + len(fresh))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from jobq.app import App
-from jobq.errors import StoreError, UnsafeHome
-from jobq.home import Home, is_trusted, locate, state_directory, trust
+from jobq.errors import InvalidInput, StoreError, UnsafeHome
+from jobq.home import Home, is_trusted, locate, refuse_own_place, state_directory, trust
 
 
 def home_at(path, source):
@@ -362,3 +362,18 @@ def test_an_empty_directory_is_known_by_its_mark_from_the_first_write_on(tmp_pat
     assert home_at(tmp_path / "home", "--home").exists()
     app.create_home()
     app.close()
+
+
+@pytest.mark.parametrize("url", ["", ".", "workers", "queue/../output", "cache/x", "config.toml", "./workers/"])
+def test_a_store_is_not_where_the_home_keeps_other_things(tmp_path, url):
+    home = str(tmp_path / "home")
+    with pytest.raises(InvalidInput, match="is for other things of this home"):
+        refuse_own_place(home, f"{home}/{url}", f"json:{url}")
+    (tmp_path / "link").symlink_to("home")
+    with pytest.raises(InvalidInput):
+        refuse_own_place(home, f"{tmp_path}/link/{url}", f"json:{url}")
+
+
+@pytest.mark.parametrize("path", ["home/queue", "home/sub/output", "home2", "outputs", "x/workers"])
+def test_a_store_is_anywhere_else(tmp_path, path):
+    refuse_own_place(str(tmp_path / "home"), str(tmp_path / path), "json:x")
