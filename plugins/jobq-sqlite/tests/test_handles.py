@@ -9,7 +9,6 @@ import pytest
 
 from jobq import lifecycle
 from jobq.errors import JobNotFound
-from jobq.executor import Kind
 from jobq.job import ENDED, WAITING, Change, State
 from jobq.store import Query, Wanted
 from jobq.testing import START, make_info, make_job, new
@@ -227,13 +226,3 @@ def test_what_is_no_unicode_is_found_nowhere(kit):
     assert store.get_many(["\udcff", "one"]).keys() == {"one"}
     with pytest.raises(JobNotFound):
         store.get("\udcff")
-
-
-def test_a_damaged_record_is_told_and_hinders_no_other(kit):
-    kit.furnish()
-    store = kit.open()
-    kit.sql("UPDATE jobs SET record = 'no' WHERE id = 'one'")
-    assert kit.work(store, Kind.SUCCESS, limit=9) == ["two", "three"]
-    assert "one" not in kit.ids(store)
-    assert len(kit.warned) == 1
-    assert "jobq doctor --repair" in kit.warned[0]

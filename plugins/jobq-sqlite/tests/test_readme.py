@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from jobq_sqlite import place, turns
+from jobq_sqlite import place, writequeue
 from jobq_sqlite.place import Place
 
 pytest_plugins = ["jobq.testing.fixtures"]
@@ -22,4 +22,4 @@ def test_the_first_commands_do_what_is_shown(jobq_home, jobq_cli):
 def test_the_files_and_the_limit_are_those_it_names(tmp_path):
     assert f"`{place.DEFAULT}`" in README
     assert f"`{Path(Place(tmp_path, '', allow_network=True).path).name}-wal`" in README
-    assert f"wait for {turns.LIMIT:g} s" in README
+    assert f"wait for {writequeue.LIMIT:g} s" in README

@@ -23,6 +23,8 @@ INSERT INTO lanes (state, queue, priority, handler, alone, jobs) VALUES (?, ?, ?
 ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs
 """
 _DELETE = "DELETE FROM jobs WHERE seq = ? AND id = ? AND rev = ? AND created = ? AND worker IS ?"
+_BY_SEQ = "SELECT state, queue, priority, handler, alone FROM jobs WHERE seq = ?"
+_SET_ASIDE = f"INSERT INTO damaged (id, record) SELECT id, {rows.RECORD} FROM jobs WHERE seq = ?"  # noqa: S608
 _UNTAG = "DELETE FROM tags WHERE tag = ? AND seq = ?"
 _TIDY = "DELETE FROM lanes WHERE (state, queue, priority, handler, alone) = (?, ?, ?, ?, ?) AND jobs = 0"
 
@@ -32,12 +34,16 @@ class Changes:
 
     Args:
         connection: in the transaction.
+
+    Attributes:
+        damaged: how many jobs were set aside.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._lanes: Counter[Lane] = Counter()
         self._ended = 0
+        self.damaged = 0
 
     def insert(self, made: Sequence[tuple[Job, list[Any]]]) -> int:
         """Add jobs with their `rows.values`, in this order; the number of the first of them.
@@ -78,6 +84,16 @@ class Changes:
                 self._lanes[lane_of(job)] -= 1
                 removed.append(job.id)
         return removed
+
+    def set_aside(self, seq: int) -> None:
+        """Take out a job whose record is damaged; the record is kept in the table `damaged`."""
+        state, queue, *rest = self._connection.execute(_BY_SEQ, (seq,)).fetchone()
+        self._connection.execute(_SET_ASIDE, (seq,))
+        for statement in ("DELETE FROM jobs WHERE seq = ?", "DELETE FROM tags WHERE seq = ?"):
+            self._connection.execute(statement, (seq,))
+        priority, handler, alone = rest if state in WAITING else (0, "", 0)
+        self._lanes[state, queue, priority, handler, alone] -= 1
+        self.damaged += 1
 
     def count(self) -> None:
         """Write the numbers of jobs, as far as that has not been done."""

@@ -6,8 +6,10 @@ import sqlite3
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from jobq_sqlite import rows
+from jobq.errors import StoreUnreadable
+from jobq_sqlite import notices, rows
 from jobq_sqlite.changes import lane_of
+from jobq_sqlite.trouble import primary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,9 +28,22 @@ def check(connection: sqlite3.Connection) -> list[str]:
     Raises:
         sqlite3.Error: the system refused.
     """
+    try:
+        return _check(connection)
+    except sqlite3.DatabaseError as error:
+        if primary(error):
+            raise
+        return [f"the database is damaged: {error}"]  # there is a text that is none any more
+
+
+def _check(connection: sqlite3.Connection) -> list[str]:
     wrong = [f"the database is damaged: {line}" for (line,) in _integrity(connection) if line != "ok"][:_MOST]
     if wrong:
         return wrong  # what is read on such ground says nothing
+    try:
+        notices.read(connection)
+    except StoreUnreadable as error:
+        wrong.append(str(error))
     counted: Counter[Lane] = Counter()
     of_rows = list(_rows(connection, counted))
     wrong += of_rows[:_MOST]
@@ -61,10 +76,10 @@ def _rows(connection: sqlite3.Connection, counted: Counter[Lane]) -> Iterator[st
     """What is wrong with single jobs; those that are sound are counted."""
     tagged: Counter[int] = Counter(seq for (seq,) in connection.execute("SELECT seq FROM tags"))
     for seq, job_id, created, ended, record, *columns in connection.execute(
-        f"SELECT seq, id, created, ended, record, {_COLUMNS} FROM jobs"  # noqa: S608 - of constants
+        f"SELECT seq, id, created, ended, {rows.RECORD}, {_COLUMNS} FROM jobs"  # noqa: S608 - of constants
     ):
         job = rows.job_of(record)
-        if job is None:
+        if job is None or not rows.fits(job):
             yield f"the record of job {job_id} is damaged"
             continue
         counted[lane_of(job)] += 1

@@ -17,7 +17,7 @@ from jobq_sqlite import lanes, rows
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from jobq.job import Change, Job
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from jobq_sqlite.changes import Changes
 
 _STORED = "SELECT seq, state, worker, rev, created FROM jobs WHERE id = ?"
-_RECORD = "SELECT record FROM jobs WHERE seq = ?"
 
 
 class Ending:
@@ -87,7 +86,7 @@ def settle(
         seq, *stored = found
         before, end = claim.job, ending.expected
         if not ending.expects(*stored):
-            changed = rows.job_of(connection.execute(_RECORD, (seq,)).fetchone()[0])
+            changed = rows.job_of(connection.execute(rows.RECORD_OF, (seq,)).fetchone()[0])
             if changed is None or not claim.holds(changed):
                 refused.append(claim)
                 continue
@@ -108,9 +107,8 @@ def take(
     limit: int,
     *,
     now: datetime,
-    damaged: Callable[[str], None],
 ) -> list[Claim]:
-    """Claim up to `limit` due jobs; `damaged` is told of records that cannot be read.
+    """Claim up to `limit` due jobs; those that come first and are damaged are set aside, or would stay the first.
 
     The transition is the kernel's, and `wanted.leading` is asked of each job before it: so each row is read and written
     in turn, and no single statement does it all.
@@ -121,7 +119,7 @@ def take(
     if limit <= 0:
         return []
     claims = []
-    for seq, job in _chosen(connection, wanted, limit, rows.ms(now), damaged):
+    for seq, job in _chosen(connection, changes, wanted, limit, rows.ms(now)):
         if wanted.leading is not None and not wanted.leading(job):
             break
         after = job.changed(claimed(job, worker.id, now=now), now=now)
@@ -131,23 +129,23 @@ def take(
 
 
 def _chosen(
-    connection: sqlite3.Connection, wanted: Wanted, limit: int, now: int, damaged: Callable[[str], None]
+    connection: sqlite3.Connection, changes: Changes, wanted: Wanted, limit: int, now: int
 ) -> Iterator[tuple[int, Job]]:
     """What may be claimed: the very first job, and if that need not run alone, those behind it that need not either."""
     found = lanes.wanted_lanes(connection, wanted)
-    alone = _sound(lanes.in_order(connection, [lane for lane in found if lane[4]], until=now, most=1), damaged)
-    others = _sound(lanes.in_order(connection, [lane for lane in found if not lane[4]], until=now, most=limit), damaged)
+    alone = _sound(lanes.in_order(connection, [lane for lane in found if lane[4]], until=now, most=1), changes)
+    others = _sound(lanes.in_order(connection, [lane for lane in found if not lane[4]], until=now, most=limit), changes)
     first, second = next(others, None), next(alone, None)
     if second is not None and (first is None or _order(second) < _order(first)):
         return iter([second])
     return islice(chain([] if first is None else [first], others), limit)
 
 
-def _sound(waiting: Iterator[lanes.Waiting], damaged: Callable[[str], None]) -> Iterator[tuple[int, Job]]:
+def _sound(waiting: Iterator[lanes.Waiting], changes: Changes) -> Iterator[tuple[int, Job]]:
     for _, seq, record in waiting:
         job = rows.job_of(record)
         if job is None:
-            damaged(record)
+            changes.set_aside(seq)
         else:
             yield seq, job
 

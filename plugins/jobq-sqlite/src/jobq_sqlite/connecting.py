@@ -6,9 +6,9 @@ import os
 import sqlite3
 
 from jobq.light import suppress
-from jobq_sqlite import schema
+from jobq_sqlite import logwatch, schema
 from jobq_sqlite.trouble import primary
-from jobq_sqlite.turns import LIMIT
+from jobq_sqlite.writequeue import LIMIT
 
 _ONLY_TO_READ = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
 
@@ -76,6 +76,7 @@ def _set_up(path: str, mode: str, *, durable: bool) -> sqlite3.Connection:
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         connection.execute(f"PRAGMA fullfsync = {int(durable)}")
         connection.execute("PRAGMA checkpoint_fullfsync = 1")
+        connection.execute(f"PRAGMA journal_size_limit = {logwatch.LIMIT}")
         connection.execute("PRAGMA cache_size = -16384")  # KiB
         connection.execute("PRAGMA temp_store = MEMORY")
     except BaseException:

@@ -7,7 +7,7 @@ by the beginning of an id few are found, and those are sorted.
 
 from __future__ import annotations
 
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from jobq.job import FINISHED, WAITING, State
@@ -16,13 +16,13 @@ from jobq_sqlite import lanes, rows, schema
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from datetime import datetime
 
-    from jobq.job import Job
     from jobq.store import Query
 
-_PAGE = 256
+PAGE = 256
+"""Records that are read at once."""
 _CLAIM_ORDER = "priority DESC, run_at, seq"
 _RUNNING = "INDEXED BY running WHERE state = 'processing'"
 _DEAD = "INDEXED BY dead WHERE state = 'dead'"
@@ -47,26 +47,23 @@ def counts(connection: sqlite3.Connection, *, now: datetime) -> Counts:
     return Counts(queues=dict(sorted(queues.items())), paused=paused, later=later, damaged=damaged)
 
 
-def find(connection: sqlite3.Connection, query: Query, damaged: Callable[[str], None]) -> Iterator[Job]:
-    """The matching jobs, read as they are taken; `damaged` is told of records that cannot be read."""
+def find(connection: sqlite3.Connection, query: Query) -> Iterator[bytes]:
+    """The records of the jobs that may match, read as they are taken."""
     states = frozenset(State) if query.states is None else query.states
     conditions, values = _conditions(query)
     if query.tag is not None or query.prefix:
-        records = _few(connection, query, states, conditions, values)
-    else:
-        records = _groups(connection, query, states, conditions, values)
-    found = (job for record in records if (job := _sound(record, damaged)) is not None and query.matches(job))
-    return islice(found, query.limit)
+        return _few(connection, query, states, conditions, values)
+    return _groups(connection, query, states, conditions, values)
 
 
 def _groups(
     connection: sqlite3.Connection, query: Query, states: frozenset[State], conditions: str, values: list[Any]
-) -> Iterator[str]:
-    def selected(source: str, order: str) -> Iterator[str]:
+) -> Iterator[bytes]:
+    def selected(source: str, order: str) -> Iterator[bytes]:
         text = f"SELECT seq FROM jobs {source} {conditions} ORDER BY {order}"  # noqa: S608 - of constants
         return _read(connection, text, values)
 
-    parts: list[Iterator[str]] = []
+    parts: list[Iterator[bytes]] = []
     if State.PROCESSING in states:
         parts.append(selected(_RUNNING, _CLAIM_ORDER))
     if states & WAITING:
@@ -77,7 +74,7 @@ def _groups(
             and query.queue in (None, lane[1])
             and (query.handler is None or lane[3] == query.handler)
         ]
-        parts.append(record for _, _, record in lanes.in_order(connection, chosen, most=query.limit or _PAGE))
+        parts.append(record for _, _, record in lanes.in_order(connection, chosen, most=query.limit or PAGE))
     if State.DEAD in states:
         parts.append(selected(_DEAD, _CLAIM_ORDER))
     if ended := states & FINISHED:
@@ -88,7 +85,7 @@ def _groups(
 
 def _few(
     connection: sqlite3.Connection, query: Query, states: frozenset[State], conditions: str, values: list[Any]
-) -> Iterator[str]:
+) -> Iterator[bytes]:
     """What has the tag, or an id that begins so, sorted."""
     if query.tag is not None:
         source, sought = "tags CROSS JOIN jobs USING (seq) WHERE tag = ?", [query.tag]
@@ -116,20 +113,13 @@ def _conditions(query: Query) -> tuple[str, list[Any]]:
     return "".join(f" AND {text}" for text, _ in given), [value for _, value in given]
 
 
-def _read(connection: sqlite3.Connection, text: str, values: list[Any]) -> Iterator[str]:
+def _read(connection: sqlite3.Connection, text: str, values: list[Any]) -> Iterator[bytes]:
     """The records of the rows that a statement finds, by the page: what is sorted are their numbers alone."""
     numbers = connection.execute(text, values)
-    while page := numbers.fetchmany(_PAGE):
+    while page := numbers.fetchmany(PAGE):
         for found in page:
-            ((record,),) = connection.execute("SELECT record FROM jobs WHERE seq = ?", found)
+            ((record,),) = connection.execute(rows.RECORD_OF, found)
             yield record
-
-
-def _sound(record: str, damaged: Callable[[str], None]) -> Job | None:
-    job = rows.job_of(record)
-    if job is None:
-        damaged(record)
-    return job
 
 
 _STATES = {state.value: state for state in State}

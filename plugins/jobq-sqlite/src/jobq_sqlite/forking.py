@@ -7,6 +7,7 @@ others could take away what the child still reads, or the log that it still writ
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from typing import Protocol
 
@@ -15,7 +16,7 @@ class Forked(Protocol):
     """What must not be open while this process forks."""
 
     def before_fork(self) -> None:
-        """Close everything, and let nobody open it again before `after_fork`."""
+        """Close everything, and let nobody open it again before `after_fork`; raises nothing."""
 
     def after_fork(self) -> None:
         """Go on, as parent or as child."""
@@ -23,22 +24,32 @@ class Forked(Protocol):
 
 def close_for_forks(opened: Forked) -> None:
     """Have it closed before each fork, for as long as it is used at all."""
-    _opened.add(opened)
+    with _forks:
+        _opened.add(opened)
 
 
+_forks = threading.RLock()
+"""Had by the thread that forks, from before until after: two that closed the same things in different orders would wait
+for one another."""
 _opened: weakref.WeakSet[Forked] = weakref.WeakSet()
-_forking: list[Forked] = []
+_closed: list[list[Forked]] = []
+"""For the fork under way what was closed; another list where a signal's handler forks in the middle of it."""
 
 
 def _before() -> None:
-    _forking.extend(_opened)
-    for each in _forking:
+    _forks.acquire()
+    closed: list[Forked] = []
+    _closed.append(closed)
+    for each in list(_opened):
         each.before_fork()
+        closed.append(each)
 
 
 def _after() -> None:
-    while _forking:
-        _forking.pop().after_fork()
+    closed = _closed.pop()
+    while closed:
+        closed.pop().after_fork()
+    _forks.release()
 
 
 os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after)

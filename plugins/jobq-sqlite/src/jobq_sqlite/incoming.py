@@ -1,4 +1,4 @@
-"""Jobs as they come in: new ones and such as another store had; which ids are taken; what a notice does."""
+"""Jobs as they come in: new ones and such as another store had; which ids are taken."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from jobq.errors import HIDDEN, DuplicateJob, InvalidInput
 from jobq.job import State
-from jobq.notices import LEFT
-from jobq_sqlite import notices, rows
+from jobq_sqlite import rows
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Mapping, Sequence
 
     from jobq.job import Job
-    from jobq.notices import Notice
 
 _AT_ONCE = 500
 
@@ -73,18 +71,6 @@ def fresh(made: Iterable[tuple[Job, list[Any]]], stored: Mapping[str, Any]) -> l
     if clashing := repeated(jobs) | others:
         raise DuplicateJob(in_order(jobs, clashing))
     return [(job, row) for job, row in made if job.id not in stored]
-
-
-def post(connection: sqlite3.Connection, before: Notice | None, notice: Notice | None) -> None:
-    """In a transaction: put up a notice in place of another; what replaces `left` empties the database.
-
-    Raises:
-        sqlite3.Error: the system refused.
-    """
-    notices.write(connection, notice)
-    if before is not None and before.state == LEFT and (notice is None or notice.state != LEFT):
-        for table in ("jobs", "tags", "lanes", "paused"):
-            connection.execute(f"DELETE FROM {table}")  # noqa: S608 - of constants
 
 
 _IDS = "SELECT id FROM jobs WHERE id IN"

@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from jobq_sqlite import schema
+from jobq_sqlite import rows, schema
 
 if TYPE_CHECKING:
     import sqlite3
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jobq.store import Wanted
     from jobq_sqlite.changes import Lane
 
-Waiting = tuple[int, int, str]
+Waiting = tuple[int, int, bytes]
 """`run_at`, `seq` and `record`."""
 
 FOR_EVER = 1 << 62
@@ -33,7 +33,7 @@ _IN_LANE = f"""
 FROM jobs INDEXED BY waiting
 WHERE {schema.WAITING} AND state = ? AND queue = ? AND priority = ? AND handler = ? AND alone = ?
 """
-DUE = f"SELECT run_at, seq, record {_IN_LANE} AND run_at <= ? AND (run_at, seq) > (?, ?) ORDER BY run_at, seq LIMIT ?"
+DUE = f"SELECT run_at, seq, {rows.RECORD} {_IN_LANE} AND run_at <= ? AND (run_at, seq) > (?, ?) ORDER BY run_at, seq LIMIT ?"
 FIRST = f"SELECT run_at {_IN_LANE} ORDER BY run_at LIMIT 1"
 LAST = f"SELECT run_at {_IN_LANE} ORDER BY run_at DESC LIMIT 1"
 LATER = f"SELECT count(*) {_IN_LANE} AND run_at > ?"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from jobq.codec import encode, loads
-from jobq.notices import Notice
+from jobq.errors import StoreUnreadable
+from jobq.notices import ARRIVING, LEAVING, LEFT, Notice
+from jobq_sqlite.trouble import WAY_OUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,13 +16,20 @@ def read(connection: sqlite3.Connection) -> Notice | None:
     """The notice, None where there is none.
 
     Raises:
+        StoreUnreadable: there is one, and it is damaged.
         sqlite3.Error: it cannot be read.
     """
-    found = connection.execute("SELECT value FROM meta WHERE name = 'notice'").fetchone()
+    found = connection.execute("SELECT CAST(value AS BLOB) FROM meta WHERE name = 'notice'").fetchone()
     if found is None:
         return None
-    record = loads(found[0])
-    return Notice(state=record["state"], url=record["url"])
+    try:
+        record = loads(found[0])
+        state, url = record["state"], record["url"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        state = url = None
+    if state not in (LEAVING, LEFT, ARRIVING) or not isinstance(url, str):
+        raise StoreUnreadable(f"the notice that the queue is moved is damaged; {WAY_OUT}")
+    return Notice(state=state, url=url)
 
 
 def write(connection: sqlite3.Connection, notice: Notice | None) -> None:
@@ -34,3 +43,15 @@ def write(connection: sqlite3.Connection, notice: Notice | None) -> None:
     else:
         text = encode({"state": notice.state, "url": notice.url})
         connection.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('notice', ?)", (text,))
+
+
+def post(connection: sqlite3.Connection, before: Notice | None, notice: Notice | None) -> None:
+    """In a transaction: put up a notice in place of another; what replaces `left` empties the database.
+
+    Raises:
+        sqlite3.Error: the system refused.
+    """
+    write(connection, notice)
+    if before is not None and before.state == LEFT and (notice is None or notice.state != LEFT):
+        for table in ("jobs", "tags", "lanes", "paused"):
+            connection.execute(f"DELETE FROM {table}")  # noqa: S608 - of constants

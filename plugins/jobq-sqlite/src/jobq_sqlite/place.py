@@ -5,7 +5,8 @@
     PATH-shm    how processes agree on what is in PATH-wal; SQLite's
     PATH.lock   on which writers wait for their turn
     PATH.bell   written to when a job may have become claimable
-    PATH.made   beside a database right in the home: that there was one, should it be gone
+    NAME.made   in the home, for a database in it: that there was one, should it be gone. NAME is its path from there,
+                with %2f for each slash
 
 A file of the database is never opened here once SQLite may have it open: to close it would give up the locks that
 this process holds on it.
@@ -18,14 +19,17 @@ import stat
 from pathlib import Path
 
 from jobq import files
-from jobq.errors import NotSupported, StoreUnreadable, UnsafeHome
+from jobq.errors import NotSupported, StoreUnavailable, StoreUnreadable, UnsafeHome
 from jobq.filesystem import NETWORK, kind
 
 DEFAULT = "queue.sqlite3"
 
+_LONGEST = 255
+"""Bytes of a name; what has a longer one has no mark."""
+
 MARK_TEXT = b"""\
-jobq keeps jobs in the database beside this file. Should that be gone while this file is here, jobq says so instead of
-beginning with an empty queue.
+jobq keeps jobs in the database that this file is named after. Should that be gone while this file is here, jobq says so
+instead of beginning with an empty queue.
 """
 
 
@@ -45,13 +49,15 @@ class Place:
     """
 
     def __init__(self, home: Path, url: str, *, allow_network: bool) -> None:
-        self.home = os.path.abspath(home)
+        self.home = os.path.realpath(home)
         self.path = os.path.join(self.home, url or DEFAULT)
         if os.pardir not in self.path.split(os.sep):  # what goes up behind a symbolic link is the system's to follow
             self.path = os.path.normpath(self.path)
         self.directory = os.path.dirname(self.path)
-        self.inside = f"{os.path.realpath(self.directory)}/".startswith(f"{os.path.realpath(self.home)}/")
-        self._mark = f"{self.path}.made" if self.directory == self.home else None
+        place = os.path.join(os.path.realpath(self.directory), os.path.basename(self.path))
+        self.inside = place.startswith(f"{self.home}/")
+        name = os.path.relpath(place, self.home).replace("%", "%25").replace(os.sep, "%2f") + ".made"
+        self._mark = os.path.join(self.home, name) if self.inside and len(os.fsencode(name)) <= _LONGEST else None
         self._allow_network = allow_network
         self._checked = self._marked = False
 
@@ -59,6 +65,11 @@ class Place:
     def lock(self) -> str:
         """The file on which writers wait for their turn."""
         return f"{self.path}.lock"
+
+    @property
+    def log(self) -> str:
+        """What was committed since the last checkpoint."""
+        return f"{self.path}-wal"
 
     @property
     def bell(self) -> str:
@@ -92,11 +103,14 @@ class Place:
 
     def is_lost(self) -> bool:
         """Whether there was a database, and there is none."""
-        traces = [f"{self.path}-wal", *([] if self._mark is None else [self._mark])]
-        return not os.path.lexists(self.path) and any(map(os.path.lexists, traces))
+        return not os.path.lexists(self.path) and (self.is_marked() or os.path.lexists(self.log))
+
+    def is_marked(self) -> bool:
+        """Whether there was a database of jobq here."""
+        return self._mark is not None and os.path.lexists(self._mark)
 
     def prepare(self) -> None:
-        """Make the directory where there is none, and see that it may be used.
+        """Make the directory where there is none, in the home with those above it, and see that it may be used.
 
         Raises:
             UnsafeHome: it is not ours alone.
@@ -104,7 +118,10 @@ class Place:
             StoreUnavailable: it cannot be made.
         """
         if not self._checked:
-            files.private_directory(self.directory)
+            above = os.path.dirname(self.directory)
+            if not self.inside and not os.path.isdir(above):
+                raise StoreUnavailable(f"{above} is no directory")
+            files.private_directories(self.directory)
             self._check()
 
     def leave_mark(self) -> None:
@@ -129,7 +146,7 @@ class Place:
                     f"{self.directory} lies on a network file system ({of}), where locks and maps cannot be trusted; "
                     "JOBQ_ALLOW_NETWORK_FS=1 uses it all the same"
                 )
-        for beside in (f"{self.path}-wal", f"{self.path}-shm"):
+        for beside in (self.log, f"{self.path}-shm", self.lock, self.bell):
             try:
                 _check_ours(beside, os.lstat(beside))
             except FileNotFoundError:

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from jobq.errors import StoreLocked
+from jobq.errors import StoreLocked, StoreUnavailable, StoreUnreadable
+from jobq.files import sync_directory
 from jobq.light import suppress
-from jobq_sqlite import incoming, rows
-from jobq_sqlite.changes import Changes
+from jobq_sqlite import connecting, schema
 from jobq_sqlite.checking import is_wrong
 from jobq_sqlite.publishing import publish
-from jobq_sqlite.trouble import primary
+from jobq_sqlite.salvage import Salvage
+from jobq_sqlite.trouble import is_damage, primary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from jobq.job import Job
     from jobq_sqlite.database import Database
-
-_BATCH = 1000
-_FURTHEST = 1 << 40
-"""Behind a gap of so many numbers nothing more is looked for."""
+    from jobq_sqlite.place import Place
 
 
 def repair(database: Database) -> list[str]:
@@ -40,128 +35,119 @@ def repair(database: Database) -> list[str]:
     with database.alone():
         if place.is_lost():
             with suppress(FileNotFoundError):
-                os.unlink(f"{place.path}-wal")
+                os.unlink(place.log)
             publish(place)
             place.leave_mark()
             return ["an empty database was begun, since nothing is left of the one before"]
-        old = _alone_with(database)
+        old = _alone_with(place)
+        if old is None:
+            return _begin_anew(place)
         try:
-            if not is_wrong(old):
+            if _is_as_made(database, old) and not is_wrong(old):
                 return []
-            kept = _unused(place.path)
-            salvage = _Salvage(old)
-
-            def fill(path: str) -> None:
-                salvage.into(path, database)
-                with suppress(sqlite3.Error):  # what a checkpoint cannot move stays in the file that is kept
-                    old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                for end in ("", "-wal"):
-                    with suppress(FileNotFoundError):
-                        os.link(f"{place.path}{end}", f"{kept}{end}")
-                old.close()
-                for end in ("-wal", "-shm"):  # they would be taken for those of the new one
-                    with suppress(FileNotFoundError):
-                        os.unlink(f"{place.path}{end}")
-
-            publish(place, fill)
+            return _replace(database, old)
         finally:
             old.close()
-    jobs = "1 job was" if salvage.brought == 1 else f"{salvage.brought} jobs were"
-    done = [f"{jobs} brought into a new database; the old one is kept as {kept}"]
-    if salvage.damaged:
-        records = "1 damaged record was" if salvage.damaged == 1 else f"{salvage.damaged} damaged records were"
-        done.append(f"{records} set aside, in the table `damaged`")
-    return done
 
 
-class _Salvage:
-    """Brings what can be read of one database into another one."""
+def _replace(database: Database, old: sqlite3.Connection) -> list[str]:
+    place, salvage = database.place, Salvage(old)
+    old.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    with suppress(FileNotFoundError):
+        if os.path.getsize(place.log):
+            raise StoreUnavailable(f"{place.log} cannot be brought into {place.path}; nothing was changed")
+    kept = _unused(place.path)
 
-    def __init__(self, old: sqlite3.Connection) -> None:
-        self._old = old
-        self.brought = self.damaged = 0
-
-    def into(self, path: str, database: Database) -> None:
+    def fill(path: str) -> None:
         new = database.connect(path)
         try:
-            new.execute("BEGIN IMMEDIATE")
-            self._jobs(new)
-            for table in ("paused", "meta", "damaged"):
-                with suppress(sqlite3.DatabaseError):
-                    for row in self._old.execute(f"SELECT * FROM {table}"):  # noqa: S608 - of constants
-                        new.execute(f"INSERT OR REPLACE INTO {table} VALUES ({rows.marks(row)})", row)  # noqa: S608
-            new.execute("COMMIT")
+            salvage.into(new)
         finally:
             new.close()
+        old.close()
+        _keep(place, kept)
 
-    def _jobs(self, new: sqlite3.Connection) -> None:
-        order: list[tuple[int, int]] = []
-        batch: list[tuple[Job, int | None]] = []
-        for _, ended, record in _readable(self._old):
-            job = rows.job_of(record)
-            if job is None:
-                self._set_aside(new, None, record)
-            else:
-                batch.append((job, ended))
-            if len(batch) == _BATCH:
-                order += self._insert(new, batch)
-                batch = []
-        order += self._insert(new, batch)
-        new.executemany("UPDATE jobs SET ended = ? WHERE seq = ?", order)
-
-    def _insert(self, new: sqlite3.Connection, batch: list[tuple[Job, int | None]]) -> list[tuple[int, int]]:
-        """Add those whose ids are not there yet; which order of finishing those had that were finished."""
-        jobs = [job for job, _ in batch]
-        taken = incoming.taken(new, jobs)
-        fresh: list[tuple[Job, int | None]] = []
-        for job, ended in batch:
-            if job.id in taken:
-                self._set_aside(new, job.id, rows.values(job)[-1])
-            else:
-                taken.add(job.id)
-                fresh.append((job, ended))
-        changes = Changes(new)
-        first = changes.insert([(job, rows.values(job)) for job, _ in fresh])
-        changes.count()
-        self.brought += len(fresh)
-        return [(ended, seq) for seq, (job, ended) in enumerate(fresh, first) if ended and rows.is_finished(job)]
-
-    def _set_aside(self, new: sqlite3.Connection, job_id: str | None, record: Any) -> None:
-        new.execute("INSERT INTO damaged (id, record) VALUES (?, ?)", (job_id, record))
-        self.damaged += 1
+    publish(place, fill)
+    brought, *told = salvage.told
+    return [f"{brought} into a new database; the old one is kept as {kept}", *told]
 
 
-def _readable(connection: sqlite3.Connection) -> Iterator[tuple[int, int | None, Any]]:
-    """What can be read of the jobs: number, order of finishing and record; what cannot is passed over."""
-    at, step = 0, 1
-    while step < _FURTHEST:
-        try:
-            for row in connection.execute("SELECT seq, ended, record FROM jobs WHERE seq > ? ORDER BY seq", (at,)):
-                yield row
-                at, step = row[0], 1
-            return
-        except sqlite3.DatabaseError:
-            at, step = at + step, 2 * step
+def _begin_anew(place: Place) -> list[str]:
+    """What cannot even be opened is kept, if it was a database of jobq.
+
+    Raises:
+        StoreUnreadable: nothing says that it was.
+    """
+    if not place.is_marked():
+        raise StoreUnreadable(f"{place.path} is no database of jobq; put back a backup, or move it away")
+    kept = _unused(place.path)
+    publish(place, lambda _: _keep(place, kept))
+    return [
+        f"nothing can be read of the database any more: an empty one was begun, and the old one is kept as {kept}",
+        "whether the queue was moved to another store, or was being moved, cannot be told any more",
+    ]
 
 
-def _alone_with(database: Database) -> sqlite3.Connection:
-    """A connection that keeps all others out.
+def _keep(place: Place, kept: str) -> None:
+    """Give the old database another name beside its own, before the new one takes that; nobody has it open."""
+    for end in ("", "-wal"):
+        with suppress(FileNotFoundError):
+            os.link(f"{place.path}{end}", f"{kept}{end}")
+    sync_directory(place.directory)
+    for end in ("-wal", "-shm"):  # they would be taken for those of the new one
+        with suppress(FileNotFoundError):
+            os.unlink(f"{place.path}{end}")
+
+
+def _alone_with(place: Place) -> sqlite3.Connection | None:
+    """A connection that keeps all others out, whatever there is to be read; None where it cannot be opened.
 
     Raises:
         StoreLocked: there are others.
+        sqlite3.Error: the system refused.
     """
-    connection = database.connect(database.place.path)
+    if os.path.getsize(place.path) == 0:
+        return None  # SQLite would make a database of it
+    connection = connecting.open_file(place.path)
     try:
         connection.execute("PRAGMA busy_timeout = 1000")
+        connection.execute("PRAGMA writable_schema = ON")  # else one that was cut off is not read at all
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("BEGIN EXCLUSIVE")
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
         connection.execute("COMMIT")
     except sqlite3.Error as error:
         connection.close()
         if primary(error) == sqlite3.SQLITE_BUSY:
-            raise StoreLocked(f"others have {database.place.path} open; stop the workers, and try again") from None
+            raise StoreLocked(f"others have {place.path} open; stop the workers, and try again") from None
+        if is_damage(error):
+            return None
         raise
     return connection
+
+
+def _is_as_made(database: Database, old: sqlite3.Connection) -> bool:
+    """Whether what says that it is a database of jobq is sound; it is made one of this version where that can be.
+
+    Raises:
+        NewerFormat: a newer jobq made it.
+        StoreUnreadable: it is something else.
+        NotSupported: it is another home's.
+    """
+    place = database.place
+    ((kind,),) = old.execute("PRAGMA application_id")
+    if kind != schema.APPLICATION_ID and (kind or not place.is_marked()):
+        schema.check_kind(old, place.path)
+    schema.version(old)
+    with suppress(sqlite3.DatabaseError):
+        database.check_home(old)
+    try:
+        database.at_once(old, schema.upgrade)
+    except (sqlite3.DatabaseError, StoreUnreadable):
+        if old.in_transaction:
+            old.execute("ROLLBACK")
+        return False
+    return bool(kind == schema.APPLICATION_ID)
 
 
 def _unused(path: str) -> str:

@@ -21,6 +21,10 @@ CHANGING = (
 )  # fmt: skip
 """The columns that a change may alter; the others stay what they were when the job was added."""
 
+RECORD = "CAST(record AS BLOB)"
+"""How a record is read: what the disk made of it need not be a text any more."""
+RECORD_OF = "SELECT CAST(record AS BLOB) FROM jobs WHERE seq = ?"
+
 INSERT = f"INSERT INTO jobs (seq, id, created, {', '.join(CHANGING)}) VALUES (?, ?, ?{', ?' * len(CHANGING)})"  # noqa: S608 - of constants
 UPDATE = f"UPDATE jobs SET {', '.join(f'{name} = ?' for name in CHANGING)} WHERE seq = ?"  # noqa: S608 - of constants
 
@@ -68,12 +72,24 @@ def numbered(row: list[Any], ended: int) -> list[Any]:
     return row
 
 
-def job_of(record: Any) -> Job | None:
+def job_of(record: bytes) -> Job | None:
     """The job of a record; None where it is damaged."""
     try:
         return Job.from_record(loads(record))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def fits(job: Job) -> bool:
+    """Whether SQLite can store what a damaged record turned out to be."""
+    try:
+        row = [job.id, ms(job.created_at), *values(job), *job.tags]
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return all(
+        value.bit_length() < 64 if isinstance(value, int) else isinstance(value, str | None) and can_be_stored(value)
+        for value in row
+    )
 
 
 def can_be_stored(text: str | None) -> bool:

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from jobq import presence
 from jobq.bell import Bell
-from jobq.errors import DuplicateJob, InvalidInput, JobChanged, JobNotFound, NotSupported, StoreUnreadable
+from jobq.errors import DuplicateJob, InvalidInput, JobChanged, JobNotFound, NotSupported, StoreError, StoreUnreadable
 from jobq.job import State
+from jobq.light import suppress
 from jobq.notices import heed
 from jobq.store import Claim, Claimed, Counts, Store
 from jobq.times import floor_ms
 from jobq_sqlite import claiming, finding, incoming, lanes, notices, rows, schema
 from jobq_sqlite.changes import Changes
+from jobq_sqlite.damage import DAMAGED, Damage
 from jobq_sqlite.database import Database
 from jobq_sqlite.place import Place
 from jobq_sqlite.snapshot import Snapshot
@@ -34,9 +36,9 @@ if TYPE_CHECKING:
 _AT_ONCE = 500
 _LEAST = (3, 35)
 """The first SQLite that knows every statement here."""
-_BY_IDS = "SELECT seq, record FROM jobs WHERE id IN ({})"
-_HELD = "SELECT record FROM jobs INDEXED BY running WHERE state = 'processing'"
-_OLD = f"SELECT seq, record FROM jobs INDEXED BY old WHERE {schema.ENDED}"  # noqa: S608 - of constants
+_BY_IDS = f"SELECT seq, {rows.RECORD} FROM jobs WHERE id IN ({{}})"  # noqa: S608 - of constants
+_HELD = f"SELECT seq, {rows.RECORD}, worker FROM jobs INDEXED BY running WHERE state = 'processing'"  # noqa: S608
+_OLD = f"SELECT seq, {rows.RECORD} FROM jobs INDEXED BY old WHERE {schema.ENDED}"  # noqa: S608 - of constants
 _OLD += " AND state = ? AND updated < ? ORDER BY updated LIMIT ?"
 
 
@@ -71,10 +73,10 @@ class SqliteStore(Store):
 
     def __init__(self, database: Database, members: str, *, url: str, warn: Callable[[str], None]) -> None:
         self.url = f"sqlite:{url}"
-        self._database, self._members, self._warn = database, members, warn
+        self._database, self._members = database, members
+        self._damage = Damage(database, warn)
         self._bell = Bell(database.place.bell)
         self._watch: Watch | None = None
-        self._told_of_damage = False
 
     def add(self, new: Sequence[NewJob], *, now: datetime) -> list[Job]:
         if not new:
@@ -93,7 +95,7 @@ class SqliteStore(Store):
                     raise  # the index has what the table has not
                 raise DuplicateJob(incoming.in_order(jobs, taken)) from None
             changes.count()
-        self._bell.ring()
+        self._ring()
         return jobs
 
     def claim(
@@ -107,19 +109,20 @@ class SqliteStore(Store):
             changes.count()
             claims: list[Claim] = []
             if notices.read(connection) is None:
-                claims = claiming.take(
-                    connection, changes, worker, wanted, limit, now=now, damaged=self._tell_of_damage
-                )
+                claims = claiming.take(connection, changes, worker, wanted, limit, now=now)
             changes.count()
+        self._damage.tell_of(changes)
         if ring:
-            self._bell.ring()
+            self._ring()
         return Claimed(claims, refused, cancelled)
 
     def held(self, worker: Presence) -> list[Job]:
-        def ask(connection: sqlite3.Connection) -> list[Job]:
-            return self._jobs(connection.execute(f"{_HELD} AND worker = ?", (worker.id,)))
+        def ask(connection: sqlite3.Connection) -> list[tuple[int, bytes, str]]:
+            return connection.execute(f"{_HELD} AND worker = ?", (worker.id,)).fetchall()
 
-        return self._database.asked(ask, [], "")
+        nothing: list[tuple[int, bytes, str]] = []
+        found = self._database.asked(ask, nothing, "")
+        return [job for _, job in self._damage.sound((seq, record) for seq, record, _ in found)]
 
     def change(self, before: Job, change: Change, *, now: datetime) -> Job:
         for job in self.change_many([(before, change)], now=now):
@@ -143,7 +146,7 @@ class SqliteStore(Store):
                     changed.append(after)
             written.count()
         if changed:
-            self._bell.ring()
+            self._ring()
         return changed
 
     def get(self, job_id: str) -> Job:
@@ -156,10 +159,18 @@ class SqliteStore(Store):
 
     def find(self, query: Query) -> Iterator[Job]:
         sought = (query.queue, query.tag, query.handler, query.prefix)
-        connection = self._database.snapshot() if all(map(rows.can_be_stored, sought)) else None
-        if connection is None:
+        if not all(map(rows.can_be_stored, sought)):
             return iter(())
-        return Snapshot(self._database, connection, finding.find(connection, query, self._tell_of_damage))
+        page = min(query.limit or finding.PAGE, finding.PAGE)
+        reading = self._database.search(lambda connection: finding.find(connection, query), page=page)
+        if reading is None:
+            return iter(())
+
+        def accept(record: bytes) -> Job | None:
+            job = self._damage.job_of(record)
+            return job if job is not None and query.matches(job) else None
+
+        return Snapshot(reading, accept, query.limit)
 
     def counts(self, *, now: datetime) -> Counts:
         nothing = Counts(queues={}, paused={})
@@ -182,7 +193,7 @@ class SqliteStore(Store):
                 connection.execute("DELETE FROM paused WHERE queue = ?", (queue,))
             else:
                 connection.execute("INSERT OR REPLACE INTO paused (queue, reason) VALUES (?, ?)", (queue, reason))
-        self._bell.ring()
+        self._ring()
 
     def delete(self, jobs: Sequence[Job]) -> list[str]:
         if not jobs:
@@ -196,16 +207,18 @@ class SqliteStore(Store):
         return self._remove(chosen, "delete")
 
     def prune(self, *, states: frozenset[State], before: datetime, limit: int) -> list[str]:
-        def old(connection: sqlite3.Connection) -> list[tuple[int, str]]:
-            found: list[tuple[int, str]] = []
+        def old(connection: sqlite3.Connection) -> list[tuple[int, bytes]]:
+            found: list[tuple[int, bytes]] = []
             for state in sorted(states):
                 asked = (state.value, rows.first_ms(before), limit - len(found))
                 found += connection.execute(_OLD, asked)
             return found
 
-        nothing: list[tuple[int, str]] = []
-        found = self._database.asked(old, nothing)
-        return self._remove(list(self._sound(found)), "prune") if found else []
+        nothing: list[tuple[int, bytes]] = []
+        found = [(seq, rows.job_of(record)) for seq, record in self._database.asked(old, nothing)]
+        if broken := [seq for seq, job in found if job is None]:
+            self._damage.set_aside(broken)
+        return self._remove([(seq, job) for seq, job in found if job is not None], "prune") if found else []
 
     def restore(self, jobs: Sequence[Job], *, now: datetime) -> list[str]:
         if not jobs:
@@ -217,7 +230,7 @@ class SqliteStore(Store):
             changes.insert(fresh)
             changes.count()
         if fresh:
-            self._bell.ring()
+            self._ring()
         return [job.id for job, _ in fresh]
 
     def notice(self) -> Notice | None:
@@ -226,9 +239,9 @@ class SqliteStore(Store):
     def post(self, notice: Notice | None, *, now: datetime) -> None:
         with self._database.writing("") as connection:
             before = notices.read(connection)
-            incoming.post(connection, before, notice)
+            notices.post(connection, before, notice)
         if notice != before:
-            self._bell.ring()
+            self._ring()
 
     def join(self, info: WorkerInfo) -> Presence:
         return presence.FilePresence(self._members, info)
@@ -242,14 +255,22 @@ class SqliteStore(Store):
 
     def lost(self, *, now: datetime) -> list[tuple[WorkerInfo, list[Claim]]]:
         known = {info.id: (info, alive) for info, alive in presence.members(self._members)}
-        running: list[Job] = []
+        running: list[tuple[int, bytes, str]] = []
         held: dict[str, list[Job]] = {}
-        for job in self._database.asked(lambda connection: self._jobs(connection.execute(_HELD)), running, ""):
-            held.setdefault(str(job.worker), []).append(job)
+        broken: dict[int, str] = {}
+        for seq, record, holder in self._database.asked(lambda each: each.execute(_HELD).fetchall(), running, ""):
+            job = rows.job_of(record)
+            if job is None:
+                broken[seq] = holder
+            else:
+                held.setdefault(str(job.worker), []).append(job)
         gone = {worker: info for worker, (info, alive) in known.items() if not alive}
         for worker in held.keys() - known.keys():
             if not presence.is_alive(self._members, worker):
                 gone[worker] = presence.unknown_worker(worker)
+        # Whoever runs a job whose record is damaged writes it anew at its end; of one that is gone nobody does
+        if left := [seq for seq, holder in broken.items() if not presence.is_alive(self._members, holder)]:
+            self._damage.set_aside(left)
         return [
             (info, [Claim(job, info.id, info.host) for job in held.get(info.id, ())])
             for info in sorted(gone.values(), key=lambda info: (info.started, info.id))
@@ -310,28 +331,14 @@ class SqliteStore(Store):
             for seq, record in connection.execute(_BY_IDS.format(rows.marks(part)), part):
                 job = rows.job_of(record)
                 if job is None:
-                    raise StoreUnreadable(f"the record of job {seq} {_DAMAGE}")
+                    raise StoreUnreadable(f"the record of job {seq} {DAMAGED}")
                 found.append((seq, job))
         return found
 
     def _versions(self, connection: sqlite3.Connection, jobs: Sequence[Job]) -> Iterator[tuple[str, Any]]:
         return ((job.id, job.version) for _, job in self._by_ids(connection, [job.id for job in jobs]))
 
-    def _sound(self, found: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Job]]:
-        for seq, record in found:
-            job = rows.job_of(record)
-            if job is None:
-                self._tell_of_damage(record)
-            else:
-                yield seq, job
-
-    def _jobs(self, found: Iterable[tuple[str]]) -> list[Job]:
-        return [job for _, job in self._sound((0, record) for (record,) in found)]
-
-    def _tell_of_damage(self, record: str) -> None:
-        if not self._told_of_damage:
-            self._told_of_damage = True
-            self._warn(f"{self._database.place.path}: a job's record {_DAMAGE}")
-
-
-_DAMAGE = "is damaged; `jobq doctor --repair` sets it aside"
+    def _ring(self) -> None:
+        """Wake who waits; no trouble with the bell may come behind what is recorded, and `Place` has looked at it."""
+        with suppress(StoreError):
+            self._bell.ring()

@@ -28,11 +28,16 @@ def told(error: sqlite3.Error, path: str) -> StoreError:
     code = primary(error)
     if code in _BUSY:
         return StoreLocked(f"another process has held {path} for long")
-    if code in _DAMAGED:
+    if is_damage(error):
         return StoreUnreadable(f"{path} is damaged or no database of jobq ({error}); {WAY_OUT}")
     if code in _REFUSED or isinstance(error, sqlite3.ProgrammingError):  # the latter: it was closed meanwhile
         return StoreUnavailable(f"{path}: {error}")
     return StoreUnreadable(f"{path} is not as jobq made it ({error}); {WAY_OUT}")
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether what is in the file is wrong, and not what the system does."""
+    return primary(error) in _DAMAGED
 
 
 def primary(error: sqlite3.Error) -> int:

@@ -11,18 +11,18 @@ import pytest
 from jobq.errors import StoreLocked, StoreUnavailable
 from jobq.testing import START, make_job, new
 from jobq.testing.forks import Fork
-from jobq_sqlite import turns
-from jobq_sqlite.turns import Turns
+from jobq_sqlite import writequeue
+from jobq_sqlite.writequeue import WriteQueue
 
 WITHIN = 10
 
 
 @pytest.fixture
-def make_turns(tmp_path):
+def make_queue(tmp_path):
     made = []
 
     def make():
-        made.append(Turns(str(tmp_path / "lock")))
+        made.append(WriteQueue(str(tmp_path / "lock")))
         return made[-1]
 
     yield make
@@ -32,7 +32,7 @@ def make_turns(tmp_path):
 
 @pytest.fixture
 def limit(monkeypatch):
-    monkeypatch.setattr(turns, "LIMIT", 0.05)
+    monkeypatch.setattr(writequeue, "LIMIT", 0.05)
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ def is_free(path):
         return True
 
 
-def test_who_waits_gets_the_turn_when_it_is_free(make_turns, held, tmp_path):
-    mine, had = make_turns(), threading.Event()
+def test_who_waits_gets_the_turn_when_it_is_free(make_queue, held, tmp_path):
+    mine, had = make_queue(), threading.Event()
 
     def write():
         for _ in range(3):
@@ -78,8 +78,8 @@ def test_who_waits_gets_the_turn_when_it_is_free(make_turns, held, tmp_path):
     assert is_free(tmp_path / "lock")
 
 
-def test_who_has_the_turn_keeps_it(make_turns, tmp_path):
-    mine = make_turns()
+def test_who_has_the_turn_keeps_it(make_queue, tmp_path):
+    mine = make_queue()
     with mine.taken():
         with mine.taken():
             pass
@@ -87,8 +87,8 @@ def test_who_has_the_turn_keeps_it(make_turns, tmp_path):
     assert is_free(tmp_path / "lock")
 
 
-def test_a_wait_has_an_end_and_leaves_nothing_behind(make_turns, held, limit, tmp_path):
-    mine = make_turns()
+def test_a_wait_has_an_end_and_leaves_nothing_behind(make_queue, held, limit, tmp_path):
+    mine = make_queue()
     for _ in range(3):
         with pytest.raises(StoreLocked, match="has held"), mine.taken():
             raise AssertionError("nobody let go of it")
@@ -98,16 +98,16 @@ def test_a_wait_has_an_end_and_leaves_nothing_behind(make_turns, held, limit, tm
         assert not is_free(tmp_path / "lock")
 
 
-def test_a_wait_that_is_interrupted_leaves_nothing_behind(make_turns, held, monkeypatch, tmp_path):
-    mine = make_turns()
-    wait = turns._Waiter.wait
+def test_a_wait_that_is_interrupted_leaves_nothing_behind(make_queue, held, monkeypatch, tmp_path):
+    mine = make_queue()
+    wait = writequeue._Waiter.wait
 
     def interrupted(waiter, limit):
         wait(waiter, 0.05)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(turns._Waiter, "wait", interrupted)
+        patch.setattr(writequeue._Waiter, "wait", interrupted)
         with pytest.raises(KeyboardInterrupt), mine.taken():
             raise AssertionError("nobody let go of it")
     held.close()
@@ -116,18 +116,18 @@ def test_a_wait_that_is_interrupted_leaves_nothing_behind(make_turns, held, monk
         pass
 
 
-def test_without_room_for_a_thread_it_is_an_error_of_the_store(make_turns, held, monkeypatch):
+def test_without_room_for_a_thread_it_is_an_error_of_the_store(make_queue, held, monkeypatch):
     def refuse(*_):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(turns._thread, "start_new_thread", refuse)
-    with pytest.raises(StoreUnavailable, match="thread"), make_turns().taken():
+    monkeypatch.setattr(writequeue._thread, "start_new_thread", refuse)
+    with pytest.raises(StoreUnavailable, match="thread"), make_queue().taken():
         raise AssertionError("nobody let go of it")
 
 
-def test_threads_that_waited_end_with_their_handle(make_turns, held):
+def test_threads_that_waited_end_with_their_handle(make_queue, held):
     before = _thread._count()
-    mine = make_turns()
+    mine = make_queue()
     thread = threading.Thread(target=lambda: mine.taken().__enter__())
     thread.start()
     held.close()
@@ -136,11 +136,11 @@ def test_threads_that_waited_end_with_their_handle(make_turns, held):
     until(lambda: _thread._count() <= before)
 
 
-def test_who_comes_now_and_then_gets_its_turns_among_those_who_never_pause(make_turns):
+def test_who_comes_now_and_then_gets_its_turns_among_those_who_never_pause(make_queue):
     taken, over = [], threading.Event()
 
     def busy(name):
-        mine = make_turns()
+        mine = make_queue()
         while not over.is_set():
             with mine.taken():
                 taken.append(name)
@@ -148,7 +148,7 @@ def test_who_comes_now_and_then_gets_its_turns_among_those_who_never_pause(make_
     threads = [threading.Thread(target=busy, args=[name]) for name in "ab"]
     for thread in threads:
         thread.start()
-    rare = make_turns()
+    rare = make_queue()
     until(lambda: {"a", "b"} <= set(taken))
     for _ in range(20):
         with rare.taken():
@@ -171,9 +171,9 @@ def test_a_store_whose_turn_is_held_says_so_and_reads_on(kit, limit):
     kit.add(store, "new")
 
 
-def test_the_death_of_who_has_the_turn_frees_it(make_turns):
+def test_the_death_of_who_has_the_turn_frees_it(make_queue):
     def die(say):
-        mine = make_turns()
+        mine = make_queue()
         with mine.taken():
             say("mine")
             threading.Event().wait()
@@ -181,5 +181,5 @@ def test_the_death_of_who_has_the_turn_frees_it(make_turns):
     with Fork(die) as fork:
         assert fork.hear() == "mine"
         fork.kill()
-        with make_turns().taken():
+        with make_queue().taken():
             pass

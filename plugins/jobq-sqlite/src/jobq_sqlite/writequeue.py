@@ -34,7 +34,7 @@ LIMIT = 30.0
 """Seconds after which it is an error that others have the turn; nothing of jobq has it for a second."""
 
 
-class Turns:
+class WriteQueue:
     """The turns of one database, taken on a descriptor that is kept open.
 
     Args:
