@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jobq.job import WAITING
 from jobq.store import runs_alone
 from jobq_sqlite import rows, schema
+from jobq_sqlite.trouble import only
 
 if TYPE_CHECKING:
     import sqlite3
@@ -87,7 +88,7 @@ class Changes:
 
     def set_aside(self, seq: int) -> None:
         """Take out a job whose record is damaged; the record is kept in the table `damaged`."""
-        state, queue, *rest = self._connection.execute(_BY_SEQ, (seq,)).fetchone()
+        state, queue, *rest = only(self._connection.execute(_BY_SEQ, (seq,)))
         self._connection.execute(_SET_ASIDE, (seq,))
         for statement in ("DELETE FROM jobs WHERE seq = ?", "DELETE FROM tags WHERE seq = ?"):
             self._connection.execute(statement, (seq,))

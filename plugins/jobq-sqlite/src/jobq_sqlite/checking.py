@@ -6,7 +6,6 @@ import sqlite3
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from jobq.errors import StoreUnreadable
 from jobq_sqlite import notices, rows
 from jobq_sqlite.changes import lane_of
 from jobq_sqlite.trouble import primary
@@ -42,8 +41,8 @@ def _check(connection: sqlite3.Connection) -> list[str]:
         return wrong  # what is read on such ground says nothing
     try:
         notices.read(connection)
-    except StoreUnreadable as error:
-        wrong.append(str(error))
+    except sqlite3.DatabaseError as error:
+        wrong.append(f"the database is damaged: {error}")
     counted: Counter[Lane] = Counter()
     of_rows = list(_rows(connection, counted))
     wrong += of_rows[:_MOST]

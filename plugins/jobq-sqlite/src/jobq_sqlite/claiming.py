@@ -14,6 +14,7 @@ from jobq.job import State
 from jobq.lifecycle import claimed, settled
 from jobq.store import Claim
 from jobq_sqlite import lanes, rows
+from jobq_sqlite.trouble import only
 
 if TYPE_CHECKING:
     import sqlite3
@@ -86,7 +87,7 @@ def settle(
         seq, *stored = found
         before, end = claim.job, ending.expected
         if not ending.expects(*stored):
-            changed = rows.job_of(connection.execute(rows.RECORD_OF, (seq,)).fetchone()[0])
+            changed = rows.job_of(only(connection.execute(rows.RECORD_OF, (seq,)))[0])
             if changed is None or not claim.holds(changed):
                 refused.append(claim)
                 continue

@@ -7,18 +7,20 @@ import sqlite3
 
 from jobq.light import suppress
 from jobq_sqlite import logwatch, schema
-from jobq_sqlite.trouble import primary
+from jobq_sqlite.trouble import extended, primary
 from jobq_sqlite.writequeue import LIMIT
 
 _ONLY_TO_READ = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
 
 
 class Lasting(sqlite3.Connection):
-    """A connection that is used again: one that can only read would not see that the directory can be written to."""
+    """A connection that is used again: any other is of a time in which not everything could be written."""
 
 
 def connect(path: str, *, durable: bool) -> sqlite3.Connection:
     """A connection to a database that is there; one that reads where nothing can be written beside it.
+
+    Where only the room is missing for what processes share, it keeps all others out as long as it is open.
 
     Raises:
         sqlite3.Error: SQLite or the system refused.
@@ -28,8 +30,11 @@ def connect(path: str, *, durable: bool) -> sqlite3.Connection:
     try:
         return _set_up(path, "rw", durable=durable)
     except sqlite3.Error as error:
-        if primary(error) not in _ONLY_TO_READ:
+        full = extended(error) == sqlite3.SQLITE_IOERR_SHMSIZE
+        if not full and primary(error) not in _ONLY_TO_READ:
             raise
+    if full:
+        return _set_up(path, "rw", durable=durable, alone=True)
     try:
         return _set_up(path, "ro", durable=durable)
     except sqlite3.Error:
@@ -40,7 +45,7 @@ def connect(path: str, *, durable: bool) -> sqlite3.Connection:
         return _set_up(path, "ro&immutable=1", durable=durable)
 
 
-def open_file(path: str, mode: str = "rw") -> sqlite3.Connection:
+def open_file(path: str, mode: str = "rw", *, lasting: bool = True) -> sqlite3.Connection:
     """A connection to whatever file there is, in which transactions begin and end only where they are told to.
 
     Raises:
@@ -54,7 +59,7 @@ def open_file(path: str, mode: str = "rw") -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
         cached_statements=256,
-        factory=Lasting if mode == "rw" else sqlite3.Connection,
+        factory=Lasting if lasting and mode == "rw" else sqlite3.Connection,
     )
 
 
@@ -67,9 +72,11 @@ def leave(connection: sqlite3.Connection) -> None:
         connection.close()
 
 
-def _set_up(path: str, mode: str, *, durable: bool) -> sqlite3.Connection:
-    connection = open_file(path, mode)
+def _set_up(path: str, mode: str, *, durable: bool, alone: bool = False) -> sqlite3.Connection:
+    connection = open_file(path, mode, lasting=not alone)
     try:
+        if alone:  # then SQLite keeps in memory what it shares otherwise
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         schema.check_kind(connection, path)
         schema.version(connection)
         # FULL syncs each commit; NORMAL only what a checkpoint moves

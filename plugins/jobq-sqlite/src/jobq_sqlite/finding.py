@@ -7,15 +7,16 @@ by the beginning of an id few are found, and those are sorted.
 
 from __future__ import annotations
 
+import sqlite3
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from jobq.job import FINISHED, WAITING, State
 from jobq.store import Counts
 from jobq_sqlite import lanes, rows, schema
+from jobq_sqlite.trouble import only
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Iterator
     from datetime import datetime
 
@@ -41,6 +42,8 @@ def counts(connection: sqlite3.Connection, *, now: datetime) -> Counts:
     queues = {queue: dict.fromkeys(State, 0) for queue in paused}
     for queue, state, jobs in connection.execute("SELECT queue, state, jobs FROM lanes"):
         by_state = queues.setdefault(queue, dict.fromkeys(State, 0))
+        if state not in _STATES:
+            raise sqlite3.DatabaseError(f"jobs are counted in a state {state!r}, which there is not")
         by_state[_STATES[state]] += jobs
     ((damaged,),) = connection.execute("SELECT count(*) FROM damaged")
     later = lanes.later(connection, rows.ms(now))
@@ -118,8 +121,7 @@ def _read(connection: sqlite3.Connection, text: str, values: list[Any]) -> Itera
     numbers = connection.execute(text, values)
     while page := numbers.fetchmany(PAGE):
         for found in page:
-            ((record,),) = connection.execute(rows.RECORD_OF, found)
-            yield record
+            yield only(connection.execute(rows.RECORD_OF, found))[0]
 
 
 _STATES = {state.value: state for state in State}

@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from jobq_sqlite import rows, schema
+from jobq_sqlite.trouble import only
 
 if TYPE_CHECKING:
     import sqlite3
@@ -100,6 +101,5 @@ def _lane(connection: sqlite3.Connection, lane: Lane, until: int, size: int) -> 
 
 
 def _one(connection: sqlite3.Connection, query: str, arguments: Sequence[Any]) -> int:
-    found: int
-    ((found,),) = connection.execute(query, arguments)
+    found: int = only(connection.execute(query, arguments))[0]
     return found

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from jobq.codec import encode, loads
-from jobq.errors import StoreUnreadable
-from jobq.notices import ARRIVING, LEAVING, LEFT, Notice
-from jobq_sqlite.trouble import WAY_OUT
+import sqlite3
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import sqlite3
+from jobq.codec import encode, loads
+from jobq.notices import ARRIVING, LEAVING, LEFT, Notice
 
 
 def read(connection: sqlite3.Connection) -> Notice | None:
     """The notice, None where there is none.
 
     Raises:
-        StoreUnreadable: there is one, and it is damaged.
         sqlite3.Error: it cannot be read.
     """
     found = connection.execute("SELECT CAST(value AS BLOB) FROM meta WHERE name = 'notice'").fetchone()
@@ -28,7 +23,7 @@ def read(connection: sqlite3.Connection) -> Notice | None:
     except (ValueError, KeyError, TypeError, RecursionError):
         state = url = None
     if state not in (LEAVING, LEFT, ARRIVING) or not isinstance(url, str):
-        raise StoreUnreadable(f"the notice that the queue is moved is damaged; {WAY_OUT}")
+        raise sqlite3.DatabaseError("the notice at its door cannot be read")
     return Notice(state=state, url=url)
 
 

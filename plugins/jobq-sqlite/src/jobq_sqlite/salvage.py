@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
-from jobq.errors import StoreUnreadable
 from jobq.notices import LEAVING, Notice
 from jobq_sqlite import incoming, notices, rows
 from jobq_sqlite.changes import Changes
@@ -58,7 +57,7 @@ class Salvage:
             self._set_aside(new, job_id, record)
         try:
             notices.read(new)
-        except StoreUnreadable:
+        except sqlite3.DatabaseError:
             self._lost.add("meta")
         if "meta" in self._lost:
             notices.write(new, UNKNOWN if self._brought else None)

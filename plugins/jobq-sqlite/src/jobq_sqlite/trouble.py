@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from typing import Any
 
 from jobq.errors import StoreError, StoreLocked, StoreUnavailable, StoreUnreadable
 
@@ -40,6 +41,23 @@ def is_damage(error: sqlite3.Error) -> bool:
     return primary(error) in _DAMAGED
 
 
+def only(found: sqlite3.Cursor) -> Any:
+    """The one row that a statement must find.
+
+    Raises:
+        sqlite3.DatabaseError: it does not: one part of the database contradicts another one.
+    """
+    row = found.fetchone()
+    if row is None:
+        raise sqlite3.DatabaseError("it names a row that is not there")
+    return row
+
+
+def extended(error: sqlite3.Error) -> int:
+    """SQLite's number of the very error; 0 where the error is not SQLite's own."""
+    return getattr(error, "sqlite_errorcode", 0)
+
+
 def primary(error: sqlite3.Error) -> int:
     """SQLite's number of the kind of error; 0 where the error is not SQLite's own."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return extended(error) & 0xFF
