@@ -24,7 +24,7 @@ import threading
 
 from jobq import files
 from jobq.errors import StoreLocked, StoreUnavailable
-from jobq.light import contextmanager
+from jobq.light import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class WriteQueue:
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
             except OSError:
-                self.close()  # which lets go of it too
+                self.close()  # which lets go of it too, and raises nothing: what was written is written
 
     def close(self) -> None:
         """Free the descriptor, and the turn with it."""
@@ -74,8 +74,8 @@ class WriteQueue:
             self._waiter.end()
             self._waiter = None
         if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            descriptor, self._fd = self._fd, -1
+            _free(descriptor)
 
     def _take(self) -> None:
         try:
@@ -116,6 +116,14 @@ class WriteQueue:
             else:
                 waiter.end()
         self.close()
+
+
+def _free(descriptor: int) -> None:
+    """Close it; the lock would stay with the descriptor that a child of this process has of it."""
+    with suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    with suppress(OSError):
+        os.close(descriptor)
 
 
 class _Waiter:
@@ -159,6 +167,6 @@ class _Waiter:
             with self._deciding:
                 self._busy = False
                 if self._over.is_set():
-                    os.close(self._fd)
+                    _free(self._fd)
                     return
                 self._answered.release()
