@@ -1,5 +1,6 @@
 """Where the database is: what is refused, what is private, and that one which is gone is never an empty queue."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -8,9 +9,13 @@ import sys
 import pytest
 
 from jobq import filesystem
-from jobq.errors import InvalidInput, NotSupported, StoreUnreadable, UnsafeHome
-from jobq.testing import START, make_job, new
+from jobq.errors import InvalidInput, NotSupported, StoreUnavailable, StoreUnreadable, UnsafeHome
+from jobq.job import State
+from jobq.store import Wanted
+from jobq.testing import START, make_info, make_job, new
+from jobq.testing.store_fixtures import failure, success
 from jobq_sqlite import notices
+from jobq_sqlite.connecting import Lasting
 
 READS = (lambda store: store.counts(now=START), lambda store: store.get("one"), lambda store: store.check())
 
@@ -82,6 +87,151 @@ def test_a_log_without_its_database_is_a_loss_too(kit):
     (kit.home / "queue.sqlite3.made").unlink()
     with pytest.raises(StoreUnreadable, match="is gone"):
         kit.open().counts(now=START)
+
+
+@pytest.mark.parametrize("url", ["", "jobs.db", "below/jobs.db", "below/deeper/50%.db"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_one_anywhere_in_the_home_that_is_gone_is_an_error(kit, url, whole):
+    kit.url = url
+    kit.path = kit.home / (url or "queue.sqlite3")
+    kit.add(kit.open(), "one")
+    kit.close()
+    if whole and kit.path.parent != kit.home:
+        shutil.rmtree(kit.home / url.partition("/")[0])
+    else:
+        for path in kit.home.rglob(f"{kit.path.name}*"):
+            if not path.name.endswith(".made"):
+                path.unlink()
+    for act in (*READS, lambda store: store.add(new(make_job("new")), now=START)):
+        with pytest.raises(StoreUnreadable, match="is gone"):
+            act(kit.open())
+    assert "empty database was begun" in kit.open().repair()[0]
+    assert kit.ids(kit.open()) == []
+
+
+def test_marks_are_of_one_database_each(kit):
+    for kit.url in ("a/b.db", "a%2fb.db"):
+        kit.add(kit.open(), "one")
+    kit.close()
+    assert {path.name for path in kit.home.glob("*.made")} == {"a%2fb.db.made", "a%252fb.db.made"}
+
+
+def test_where_no_mark_can_be_left_nothing_is_recorded(kit, monkeypatch):
+    """A worker would say an end again that is recorded already, and be told that it came too late."""
+    store = kit.open()
+    kit.add(store, "one")
+    presence = store.join(make_info())
+    (held,) = store.claim(presence, wanted=Wanted(), limit=1, now=START).claims
+    (kit.home / "queue.sqlite3.made").unlink()
+    again = kit.open()
+
+    def refuse(*_, **__):
+        raise StoreUnavailable("no space for it")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("jobq_sqlite.place.files.replace", refuse)
+        with pytest.raises(StoreUnavailable):
+            again.finish(presence, [success(held)], now=START)
+    assert store.get("one").state is State.PROCESSING
+    assert again.finish(presence, [success(held)], now=START) == []
+    presence.close()
+
+
+def test_no_trouble_comes_behind_what_is_recorded(kit, monkeypatch):
+    store = kit.open()
+    kit.add(store, "one", "two")
+    presence = store.join(make_info())
+    first, second = store.claim(presence, wanted=Wanted(), limit=2, now=START).claims
+    (kit.home / "queue.sqlite3.bell").unlink(missing_ok=True)
+    (kit.home / "queue.sqlite3.bell").symlink_to(kit.home / "elsewhere")
+    store._bell.close()
+    assert store.finish(presence, [failure(first)], now=START) == []
+    lstat, committed = os.lstat, []
+
+    def failing(path, **options):
+        if committed and str(path) == str(kit.path):
+            raise OSError(errno.EIO, "the disk is broken")
+        return lstat(path, **options)
+
+    class Watching(Lasting):
+        def execute(self, statement, *arguments):
+            done = super().execute(statement, *arguments)
+            if statement == "COMMIT":
+                committed.append(statement)
+            return done
+
+    kit.close()
+    with monkeypatch.context() as patch:
+        patch.setattr("jobq_sqlite.connecting.Lasting", Watching)
+        (kit.home / "queue.sqlite3.bell").unlink()
+        again = kit.open()
+        patch.setattr("jobq_sqlite.place.os.lstat", failing)
+        assert again.finish(presence, [success(second)], now=START) == []
+    assert committed
+    assert kit.open().get("two").state is State.COMPLETED
+    presence.close()
+
+
+def watched(monkeypatch):
+    """What is done to files and directories from now on, in its order: the call, and on what."""
+    done = []
+
+    def opened(descriptor):
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+
+    def watch(name, path_of):
+        act = getattr(os, name)
+
+        def watching(*arguments, **options):
+            done.append((name, str(path_of(*arguments))))
+            return act(*arguments, **options)
+
+        monkeypatch.setattr(os, name, watching)
+
+    for name in ("mkdir", "unlink"):
+        watch(name, lambda path, *_: path)
+    for name in ("rename", "replace", "link"):
+        watch(name, lambda old, new: new)
+    for name in ("fsync", "fdatasync"):
+        watch(name, opened)
+    return done
+
+
+def test_the_old_one_is_kept_for_sure_before_a_mended_one_takes_its_place(kit, monkeypatch):
+    kit.furnish()
+    kit.sql("UPDATE lanes SET jobs = 99")
+    kit.close()
+    done = watched(monkeypatch)
+    kit.open().repair()
+    linked = done.index(("link", f"{kit.path}.damaged-1"))
+    synced = done.index(("fsync", str(kit.home)), linked)
+    renamed = done.index(("rename", str(kit.path)))
+    assert linked < synced < renamed < done.index(("fsync", str(kit.home)), renamed)
+
+
+@pytest.mark.parametrize("url", ["", "below/jobs.db", "below/deeper/jobs.db"])
+def test_a_database_is_on_the_disk_before_anything_in_it_is_acknowledged(kit, monkeypatch, url):
+    """Its content, then its name, then the names of the directories that it is in, and the mark."""
+    kit.url = url
+    done = watched(monkeypatch)
+    kit.add(kit.open(), "one")
+    path = str(kit.home / (url or "queue.sqlite3"))
+    directory = os.path.dirname(path)
+
+    def at(name, wanted):
+        found = [number for number, (each, of) in enumerate(done) if each == name and wanted(of)]
+        assert found, (name, done)
+        return found[-1]
+
+    content = at("fdatasync", lambda of: of.startswith(f"{directory}/.{os.path.basename(path)}.new."))
+    name = at("rename", lambda of: of == path)
+    entry = at("fsync", lambda of: of == directory)
+    assert content < name < entry
+    for number, (act, of) in enumerate(done):
+        if act == "mkdir" and of != str(kit.home):  # which is the kernel's
+            synced = done.index(("fsync", os.path.dirname(of)), number)
+            assert synced < name, f"{of} may be gone after a loss of power"
+    assert at("replace", lambda of: of.endswith(".made")) > name
 
 
 def test_nothing_outside_the_home_is_marked(kit, tmp_path):
@@ -167,6 +317,30 @@ def test_a_database_elsewhere_belongs_to_one_home(kit, tmp_path):
     kit.home, kit.url = kit.home.with_name("moved"), str(inside / "queue.sqlite3")
     with pytest.raises(NotSupported, match="the home that it is in"):
         kit.open().counts(now=START)
+
+
+def test_a_home_is_the_same_by_whatever_path(kit, tmp_path):
+    kit.home.mkdir(mode=0o700)
+    kit.url = str(tmp_path / "elsewhere" / "jobs.db")
+    kit.add(kit.open(), "one")
+    (kit.home / "workers").mkdir(mode=0o700, exist_ok=True)
+    kit.close()
+    (tmp_path / "other").symlink_to(tmp_path)
+    kit.home = tmp_path / "other" / kit.home.name
+    assert kit.ids(kit.open()) == ["one"]
+    kit.add(kit.open(), "two")
+    kit.close()
+    kit.path = tmp_path / "elsewhere" / "jobs.db"
+    kit.sql(f"UPDATE meta SET value = '{kit.home}' WHERE name = 'home'")
+    kit.home = tmp_path / kit.home.name
+    assert kit.ids(kit.open()) == ["one", "two"]
+
+
+def test_a_directory_above_one_that_is_elsewhere_is_not_made(kit, tmp_path):
+    kit.url = str(tmp_path / "no" / "such" / "jobs.db")
+    with pytest.raises(StoreUnavailable, match="is no directory"):
+        kit.add(kit.open(), "one")
+    assert not (tmp_path / "no").exists()
 
 
 def test_a_durability_that_is_none_is_refused(kit):

@@ -2,7 +2,9 @@
 
 import _thread
 import fcntl
+import mmap
 import os
+import struct
 import threading
 import time
 
@@ -137,26 +139,36 @@ def test_threads_that_waited_end_with_their_handle(make_queue, held):
 
 
 def test_who_comes_now_and_then_gets_its_turns_among_those_who_never_pause(make_queue):
-    taken, over = [], threading.Event()
+    """Of those who ask for the lock again and again, each lets thousands of turns pass."""
+    turns = mmap.mmap(-1, mmap.PAGESIZE)
 
-    def busy(name):
-        mine = make_queue()
-        while not over.is_set():
-            with mine.taken():
-                taken.append(name)
+    def busy(place):
+        def act(say):
+            mine, number = make_queue(), 0
+            while True:
+                with mine.taken():
+                    number += 1
+                    struct.pack_into("q", turns, place, number)
+                    end = time.monotonic() + 0.0005
+                    while time.monotonic() < end:
+                        pass
 
-    threads = [threading.Thread(target=busy, args=[name]) for name in "ab"]
-    for thread in threads:
-        thread.start()
-    rare = make_queue()
-    until(lambda: {"a", "b"} <= set(taken))
-    for _ in range(20):
-        with rare.taken():
-            taken.append("rare")
-    over.set()
-    for thread in threads:
-        thread.join()
-    assert taken.count("rare") == 20
+        return act
+
+    def taken():
+        return struct.unpack_from("qq", turns)
+
+    passed = 0
+    with Fork(busy(0)), Fork(busy(8)):
+        until(lambda: min(taken()) > 5)
+        rare = make_queue()
+        for _ in range(20):
+            before = sum(taken())
+            with rare.taken():
+                passed += sum(taken()) - before
+                before = sum(taken())
+            until(lambda before=before: sum(taken()) > before)
+    assert passed < 4000
 
 
 def test_a_store_whose_turn_is_held_says_so_and_reads_on(kit, limit):
