@@ -188,7 +188,7 @@ class Store(ABC):
 
     Every method may raise `StoreError`. What returned is durable (promise 2), unless the store's documentation says
     what durability it was set to instead. Where the store has a notice, `jobq.notices.heed` says what raises
-    `StoreMoved` instead; members, `held`, `watch`, `check`, `notice`, `post` and `close` work all the same.
+    `StoreMoved` instead; members, `held`, `watch`, `check`, `notice`, `post`, `identity` and `close` work all the same.
 
     Attributes:
         capabilities: of `processes` (several processes may share it), `durable` (survives them all), `hosts` (spans
@@ -314,6 +314,10 @@ class Store(ABC):
         """
         return self.prune(states=states, before=before, limit=limit)
 
+    def identity(self) -> str:
+        """What tells this storage from every other one, under whatever URL it is reached; in this one the URL."""
+        return self.url
+
     def restore(self, jobs: Sequence[Job], *, now: datetime) -> list[str]:
         """Store jobs as they are, with their state, run, rev and history, all or none of them; the ids newly stored.
 
@@ -331,14 +335,16 @@ class Store(ABC):
         """The notice at the store's door, None where there is none; cheap enough to ask every quarter of a second."""
         return None
 
-    def post(self, notice: Notice | None, *, now: datetime) -> None:
-        """Put up a notice in place of the one that stood there, or take it down (None).
+    def post(self, notice: Notice | None, *, before: Notice | None, now: datetime) -> None:
+        """Put up a notice in place of the one that the caller saw there, `before`, or take it down (None).
 
         On return it is durable, and every call that any handle begins afterwards heeds it; no `add` or `claim` that
-        was under way takes effect later. It wakes those who watch. What replaces a `left` one empties the store in
-        the same step, of jobs and pauses: those are elsewhere, and what is left of them here is out of date.
+        was under way takes effect later. It wakes those who watch. Whether it may be, and whether it empties the store
+        in the same step, of jobs and pauses, `jobq.notices.empties` says.
 
         Raises:
+            NoticeChanged: another one stands there by now; nothing was changed.
+            NotEmpty: it is `arriving`, and there are jobs; nothing was changed.
             NotSupported: the store has not the capability `moves`.
         """
         raise NotSupported(f"the store {self.url} cannot be moved to or from")

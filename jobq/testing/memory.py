@@ -17,7 +17,7 @@ from jobq import lifecycle
 from jobq.errors import DuplicateJob, JobChanged, JobNotFound
 from jobq.job import FINISHED, WAITING, Change, Job, State
 from jobq.members import Presence, WorkerInfo
-from jobq.notices import LEFT, Notice, arrivals, heed
+from jobq.notices import Notice, arrivals, empties, heed
 from jobq.store import Claim, Claimed, Counts, Ended, NewJob, Query, Store, Wanted, runs_alone
 
 if TYPE_CHECKING:
@@ -149,11 +149,12 @@ class MemoryStore(Store):
     def notice(self) -> Notice | None:
         return self.storage.notice
 
-    def post(self, notice: Notice | None, *, now: datetime) -> None:
-        with self.storage.lock:
-            before, self.storage.notice = self.storage.notice, notice
-            if before is not None and before.state == LEFT and (notice is None or notice.state != LEFT):
-                self.storage.empty()
+    def post(self, notice: Notice | None, *, before: Notice | None, now: datetime) -> None:
+        storage = self.storage
+        with storage.lock:
+            if empties(notice, before=before, stands=storage.notice, jobs=len(storage.jobs), url=self.url):
+                storage.empty()
+            storage.notice = notice
         if notice != before:
             self.storage.wake(self)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from jobq.errors import StoreMoved
+from jobq.errors import NotEmpty, StoreMoved
 from jobq.job import FINISHED, State
 from jobq.notices import ARRIVING, LEAVING, LEFT, Notice
 from jobq.store import Query, Wanted
@@ -39,10 +39,17 @@ class MovingMachine(StoreMachine):
         )
         assert answer == expected
 
-    @rule(via=numbers, state=st.sampled_from((LEAVING, ARRIVING)), who=numbers, chosen=ends)
-    def notice(self, via: int, state: str, who: int, chosen: list[tuple[int, str]]) -> None:
+    @rule(via=numbers)
+    def nothing_arrives(self, via: int) -> None:
+        """Where there are jobs none are to arrive."""
+        if self.model.jobs:
+            with pytest.raises(NotEmpty):
+                self._post(via, ARRIVING)
+
+    @rule(via=numbers, who=numbers, chosen=ends)
+    def notice(self, via: int, who: int, chosen: list[tuple[int, str]]) -> None:
         """A notice goes up, by one handle; another one takes what ended, and hands out nothing; it is taken down."""
-        self._post(via, state)
+        self._post(via, LEAVING)
         other = self._store(via + 1)
         with pytest.raises(StoreMoved):
             other.add(new(self._job("refused")), now=self.now)
@@ -77,6 +84,7 @@ class MovingMachine(StoreMachine):
 
     def _post(self, via: int, state: str | None) -> None:
         notice = None if state is None else Notice(state=state, url="json:elsewhere")
-        self._store(via).post(notice, now=self.now)
+        store = self._store(via)
+        store.post(notice, before=store.notice(), now=self.now)
         for store in self.stores:
             assert store.notice() == notice

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jobq import lifecycle
-from jobq.errors import DuplicateJob, InvalidInput, StoreError, StoreMoved
+from jobq.errors import DuplicateJob, InvalidInput, NotEmpty, NoticeChanged, StoreError, StoreMoved
 from jobq.job import ENDED, Change, State
 from jobq.notices import ARRIVING, LEAVING, LEFT, Notice
 from jobq.store import Ended, Query, Store, Wanted
@@ -51,7 +51,7 @@ class StoreMoving(StoreFixtures):
         with pytest.raises(StoreError, match="cannot take over jobs"):
             store.restore([make_job()], now=START)
         with pytest.raises(StoreError, match="cannot be moved"):
-            store.post(notice(LEAVING), now=START)
+            store.post(notice(LEAVING), before=None, now=START)
 
     @NEEDS_MOVES
     def test_jobs_are_taken_over_as_they_are(self, store: Store, other: Store) -> None:
@@ -134,14 +134,14 @@ class StoreMoving(StoreFixtures):
     def test_a_notice_is_seen_by_all_until_it_is_taken_down(
         self, handle: Callable[[], Store], store: Store, other: Store, state: str
     ) -> None:
-        other.add(new(make_job("one")), now=START)
+        other.add([], now=START)
         assert (store.notice(), other.notice()) == (None, None)
-        store.post(notice(state), now=START)
+        post(store, notice(state))
         for each in (store, other, handle()):
             assert each.notice() == notice(state)
-        other.post(notice(state, "json:elsewhere"), now=START)
+        post(other, notice(state, "json:elsewhere"))
         assert store.notice() == notice(state, "json:elsewhere")
-        other.post(None, now=START)
+        post(other, None)
         assert store.notice() is None
         store.add(new(make_job("two")), now=START)
 
@@ -150,22 +150,64 @@ class StoreMoving(StoreFixtures):
     def test_a_notice_stands_at_the_door_of_a_store_that_was_never_used(
         self, handle: Callable[[], Store], store: Store, state: str
     ) -> None:
-        store.post(notice(state), now=START)
+        post(store, notice(state))
         with pytest.raises(StoreMoved):
             handle().add(new(make_job("one")), now=START)
         assert handle().notice() == notice(state)
         assert handle().check() == []
 
     @NEEDS_MOVES
+    @pytest.mark.parametrize("stands", [None, *STATES])
+    def test_a_notice_is_replaced_by_whoever_saw_it(self, store: Store, other: Store, stands: str | None) -> None:
+        """Of two that are about moves of one store, the second is told."""
+        at_first = None if stands is None else replace(notice(stands), left="json:before")
+        if at_first is not None:
+            post(store, at_first)
+        for seen in {None, *map(notice, STATES), notice(LEFT, "json:elsewhere")} - {at_first}:
+            for wanted in (notice(LEFT, "json:mine"), None, at_first):
+                with pytest.raises(NoticeChanged):
+                    other.post(wanted, before=seen, now=START)
+        assert store.notice() == at_first
+        other.post(at_first, before=at_first, now=START)
+        assert store.notice() == at_first
+        other.post(notice(LEAVING, "json:mine"), before=at_first, now=START)
+        assert store.notice() == notice(LEAVING, "json:mine")
+
+    @NEEDS_MOVES
+    @pytest.mark.parametrize("name", [LEAVING, None])
+    @pytest.mark.parametrize("of", [State.PENDING, State.COMPLETED], ids=str)
+    def test_jobs_arrive_where_no_others_are(self, store: Store, other: Store, name: str | None, of: State) -> None:
+        store.restore([aged(make_job("one"), of), make_job("two")], now=START)
+        store.pause("mail", True, now=START)
+        if name is not None:
+            post(store, notice(name))
+        stands = store.notice()
+        with pytest.raises(NotEmpty) as caught:
+            post(other, notice(ARRIVING))
+        assert caught.value.number == 2
+        assert (store.notice(), store.counts(now=START).states[of] > 0) == (stands, True)
+        post(store, None)
+        store.delete(list(store.find(Query())))
+        post(other, notice(ARRIVING))
+        assert store.counts(now=START).paused == {}, "the pauses that arrive take their place"
+        assert other.restore([make_job("one")], now=START) == ["one"]
+        post(other, notice(ARRIVING, "json:else"))
+        post(other, None)
+        assert ids(store.find(Query())) == ["one"]
+
+    @NEEDS_MOVES
     @pytest.mark.parametrize("state", STATES)
     def test_what_a_notice_forbids_is_refused(self, store: Store, other: Store, worker: Presence, state: str) -> None:
-        done = aged(make_job("done"), State.COMPLETED)
-        other.restore([done], now=START)
+        done, waiting = aged(make_job("done"), State.COMPLETED), make_job("waiting")
         other.add(new(make_job("running"), make_job("ending", priority=1)), now=START)
         ending, running = claim(other, worker, limit=2)
-        waiting = make_job("waiting")
-        other.add(new(waiting), now=START)
-        store.post(notice(state), now=START)
+        if state == ARRIVING:  # where nothing runs, nor did
+            finish(other, worker, success(ending), success(running))
+            other.delete(list(other.find(Query())))
+            post(store, notice(state))
+        other.restore([done, waiting], now=START)
+        if state != ARRIVING:
+            post(store, notice(state))
         acts: dict[str, Callable[[Store], Any]] = {
             "add": lambda each: each.add(new(make_job("new")), now=START),
             "claim": lambda each: finish(each, worker, success(ending), limit=5),
@@ -183,7 +225,7 @@ class StoreMoving(StoreFixtures):
                     with pytest.raises(StoreMoved) as caught:
                         act(each)
                     assert (caught.value.state, caught.value.url) == (state, "json:new")
-            else:
+            elif (state, name) != (ARRIVING, "settle"):
                 act(other)
         reads: Iterable[Callable[[], Any]] = (
             lambda: other.get("waiting"),
@@ -197,17 +239,18 @@ class StoreMoving(StoreFixtures):
                     read()
             else:
                 read()
-        if state != LEFT:
+        if state == LEAVING:
             assert other.get("ending").state is State.COMPLETED
             assert other.get("running").cancel_requested_at == later(1)
-            assert other.get("waiting") == waiting, "nothing is handed out"
             assert ids(other.held(worker)) == ["running"]
+        if state != LEFT:
+            assert other.get("waiting") == waiting, "nothing is handed out"
         assert other.check() == []
 
     @NEEDS_MOVES
     @pytest.mark.parametrize("state", STATES)
     def test_members_are_seen_behind_a_notice(self, store: Store, other: Store, state: str) -> None:
-        store.post(notice(state), now=START)
+        post(store, notice(state))
         info = make_info()
         member = other.join(info)
         other.report(member, replace(info, state="waiting"))
@@ -219,12 +262,11 @@ class StoreMoving(StoreFixtures):
         assert other.lost(now=START) == []
 
     @NEEDS_MOVES
-    @pytest.mark.parametrize("state", [LEAVING, ARRIVING])
-    def test_a_lost_run_is_settled_behind_a_notice(self, store: Store, other: Store, state: str) -> None:
+    def test_a_lost_run_is_settled_behind_a_notice(self, store: Store, other: Store) -> None:
         doomed = other.join(make_info())
         other.add(new(make_job("one")), now=START)
         claim(other, doomed)
-        store.post(notice(state), now=START)
+        post(store, notice(LEAVING))
         self.die(doomed)
         ((info, (held,)),) = store.lost(now=START)
         store.change(held.job, lifecycle.lost(held, now=later(1), counted=True, max_losses=3), now=later(1))
@@ -237,10 +279,9 @@ class StoreMoving(StoreFixtures):
     ) -> None:
         store.add(new(make_job("one")), now=START)
         store.pause("mail", True, reason="so", now=START)
-        for state in (LEAVING, ARRIVING):
-            other.post(notice(state), now=START)
-            other.post(None, now=START)
-            assert other.counts(now=START).paused == {"mail": "so"}
+        post(other, notice(LEAVING))
+        post(other, None)
+        assert other.counts(now=START).paused == {"mail": "so"}
         assert ids(claim(store, worker)) == ["one"]
 
     @NEEDS_MOVES
@@ -248,9 +289,9 @@ class StoreMoving(StoreFixtures):
     def test_what_replaces_left_empties_the_store(self, store: Store, other: Store, after: str | None) -> None:
         store.restore([make_job("one"), aged(make_job("two"), State.COMPLETED)], now=START)
         store.pause("mail", True, now=START)
-        other.post(notice(LEFT), now=START)
-        other.post(notice(LEFT, "json:further"), now=START)
-        store.post(None if after is None else notice(after), now=START)
+        post(other, notice(LEFT))
+        post(other, notice(LEFT, "json:further"))
+        post(store, None if after is None else notice(after))
         for each in (store, other):
             assert list(each.find(Query())) == []
             assert each.counts(now=START).queues == {}
@@ -267,7 +308,7 @@ class StoreMoving(StoreFixtures):
         for each in (notice(LEAVING), notice(LEFT), None):
             store.notice()
             bell.clear()
-            other.post(each, now=START)
+            post(other, each)
             assert bell.wait(WOKEN_WITHIN), "not woken"
 
     @NEEDS_MOVES
@@ -303,7 +344,7 @@ class StoreMoving(StoreFixtures):
         for fork in forks:
             assert fork.hear() == "ready"
         threading.Event().wait(0.05)  # let them work
-        first.post(notice(LEAVING), now=START)
+        post(first, notice(LEAVING))
         before = list(first.find(Query()))
         for fork in forks:
             with fork:
@@ -313,7 +354,14 @@ class StoreMoving(StoreFixtures):
         assert sorted(ids(after)) == sorted(ids(before)), "nothing was added"
         assert running(after) <= running(before), "nothing was claimed"
         assert first.check() == []
-        first.post(notice(state), now=START)
+        if state == ARRIVING:
+            post(first, notice(LEFT))
+        post(first, notice(state))
+
+
+def post(store: Store, notice: Notice | None) -> None:
+    """Put a notice up in place of whatever stands there, or take that down."""
+    store.post(notice, before=store.notice(), now=START)
 
 
 def notice(state: str, url: str = "json:new") -> Notice:

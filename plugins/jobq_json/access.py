@@ -179,10 +179,13 @@ class Access:
         current = self.directory.current()
         return None if current is None else current.notice
 
-    def post(self, notice: Notice | None) -> None:
-        """Put up a notice, or take it down, by a new generation that has it; the first time, the store is made.
+    def post(self, notice: Notice | None, *, before: Notice | None, url: str) -> None:
+        """Put up a notice in place of `before`, or take that down, by a new generation; the first time, the store is
+        made.
 
         Raises:
+            NoticeChanged: another notice stands there.
+            NotEmpty: jobs are to arrive where others are.
             StoreError: it could not be made; the old one stands.
         """
         from jobq_json.compaction import nobody_else
@@ -190,7 +193,7 @@ class Access:
 
         self.create()
         with nobody_else(self.directory):
-            while (view := self.look()) is not None and not posted(self.directory, view, notice):
+            while (view := self.look()) is not None and not posted(self.directory, view, notice, before, url):
                 self.forget()
         self.forget()
         self._compact_above = 0

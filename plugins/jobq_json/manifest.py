@@ -112,7 +112,7 @@ class Manifest:
             "next_segment": self.next_segment,
             "damaged": self.damaged,
             "damaged_files": list(self.damaged_files),
-            **({} if self.notice is None else {"notice": {"state": self.notice.state, "url": self.notice.url}}),
+            **({} if self.notice is None else {"notice": self.notice.record()}),
             "sections": [section_record(section) for section in self.sections],
         }
 
@@ -177,7 +177,7 @@ def from_record(record: Mapping[str, Any]) -> Manifest:
     if (notice := record.get("notice")) is not None:
         from jobq.notices import Notice
 
-        manifest.__dict__["notice"] = Notice(state=notice["state"], url=notice["url"])
+        manifest.__dict__["notice"] = Notice.from_record(notice)
     return manifest
 
 

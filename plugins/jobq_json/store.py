@@ -104,8 +104,15 @@ class JsonStore(Store):
     def notice(self) -> Notice | None:
         return self.access.notice()
 
-    def post(self, notice: Notice | None, *, now: datetime) -> None:
-        self.access.post(notice)
+    def post(self, notice: Notice | None, *, before: Notice | None, now: datetime) -> None:
+        self.access.post(notice, before=before, url=self.url)
+
+    def identity(self) -> str:
+        try:
+            facts = os.stat(self._path)
+        except OSError:  # not made yet, or to be told of when it is used
+            return f"json:{os.path.realpath(self._path)}"
+        return f"json:{facts.st_dev}:{facts.st_ino}"
 
     def claim(
         self, worker: Presence, *, wanted: Wanted, limit: int, now: datetime, ended: Sequence[Ended] = ()

@@ -86,7 +86,7 @@ def main(directory, notice=None):
     if notice is not None:
         from jobq.notices import Notice  # older versions have none
 
-        store.post(Notice(state=notice, url="json:new"), now=START)
+        store.post(Notice(state=notice, url="json:new"), before=store.notice(), now=START)
         held["notice"] = notice
     presence.close()
     store.close()

@@ -101,7 +101,7 @@ def test_a_notice_is_heeded_and_can_be_taken_down(noticed):
     assert store.notice() == Notice(state="leaving", url="json:new")
     with pytest.raises(StoreMoved):
         store.add(new(make_job("more")), now=START)
-    store.post(None, now=START)
+    store.post(None, before=store.notice(), now=START)
     assert noticed.records() == noticed.held["jobs"]
     noticed.open().add(new(make_job("more")), now=START)
 

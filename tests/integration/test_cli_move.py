@@ -203,7 +203,7 @@ import sys
 from jobq.app import App
 from jobq.notices import Notice
 app = App(home=sys.argv[1])
-app.store.post(Notice(state="left", url=sys.argv[2]), now=app.clock.now())
+app.store.post(Notice(state="left", url=sys.argv[2]), before=app.store.notice(), now=app.clock.now())
 """
 """Has the store of a home left by its queue."""
 

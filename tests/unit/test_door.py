@@ -46,7 +46,16 @@ class Scene(FakeClock):
         return super().wait(wake, seconds)
 
     def post(self, state):
-        self.mover.post(None if state is None else notice(state), now=self.now())
+        self.mover.post(None if state is None else notice(state), before=self.mover.notice(), now=self.now())
+
+    def close(self, state):
+        """Put up a notice at the door of a store with one job, which runs at once when it is taken down."""
+        made = self.queue.enqueue(id="one", command="true")
+        if state == ARRIVING:
+            self.mover.delete([made])
+        self.post(state)
+        if state == ARRIVING:
+            self.mover.restore([made], now=self.now())
 
     def states(self):
         return [info.state for info in self.mover.workers()]
@@ -100,8 +109,7 @@ def test_it_finishes_what_runs_waits_and_then_tells_where_the_queue_is(tmp_path)
 @pytest.mark.parametrize("state", [LEAVING, ARRIVING])
 def test_it_goes_on_when_the_notice_is_taken_down(tmp_path, state):
     scene = Scene(tmp_path, pause, lambda scene: scene.post(None), until="empty")
-    scene.queue.enqueue(id="one", command="true")
-    scene.post(state)
+    scene.close(state)
     summary = scene.worker.run()
     assert summary.completed == 1
     assert scene.job("one").run == 1
@@ -126,8 +134,7 @@ def test_one_that_is_to_end_when_nothing_is_left_waits_for_what_arrives(tmp_path
 @pytest.mark.parametrize("state", [LEAVING, ARRIVING])
 def test_it_is_stopped_as_ever_while_it_waits(tmp_path, state):
     scene = Scene(tmp_path, pause, pause, lambda scene: scene.worker.stop())
-    scene.queue.enqueue(command="true")
-    scene.post(state)
+    scene.close(state)
     summary = scene.worker.run()
     assert (summary.completed, summary.left) == (0, 1)
 
@@ -175,7 +182,7 @@ def test_it_heeds_without_a_bell_too(tmp_path):
 def test_nothing_is_said_twice():
     notes = []
     door, store = Door(notes.append), MemoryStore()
-    store.post(notice(ARRIVING), now=FakeClock().now())
+    store.post(notice(ARRIVING), before=store.notice(), now=FakeClock().now())
     assert [door.look(store), door.look(store)] == [True, False]
     assert len(notes) == 1
     assert door.left is None

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 
+import jobq_json
 from jobq import files
-from jobq.errors import StoreError, StoreMoved
+from jobq.errors import NotEmpty, StoreError, StoreMoved
 from jobq.job import State
 from jobq.notices import ARRIVING, LEAVING, LEFT, Notice
-from jobq.testing import START, aged, make_job
+from jobq.testing import START, aged, make_context, make_job, make_settings
 from jobq_json.directory import Directory
 
+(PROVIDER,) = jobq_json.jobq_stores()
 NOTICE = Notice(state=LEAVING, url='json:"x y"/é')
 
 
@@ -31,19 +34,19 @@ def full(kit):
 def test_it_stands_in_the_manifest_and_only_there(kit, full):
     before = [job.record() for job in kit.jobs(full)]
     assert b'"format": 1' in (kit.queue / "queue.json").read_bytes()
-    full.post(NOTICE, now=START)
+    full.post(NOTICE, before=full.notice(), now=START)
     text = (kit.queue / "queue.json").read_bytes()
     assert b'"format": 2' in text
     assert b'"notice": {"state": "leaving", "url"' in text
     assert kit.open().notice() == NOTICE
     assert [job.record() for job in kit.jobs(kit.open())] == before
-    full.post(None, now=START)
+    full.post(None, before=full.notice(), now=START)
     assert b'"format": 1' in (kit.queue / "queue.json").read_bytes()
     assert b"notice" not in (kit.queue / "queue.json").read_bytes()
 
 
 def test_a_compaction_and_a_repair_keep_it(kit, full):
-    full.post(NOTICE, now=START)
+    full.post(NOTICE, before=full.notice(), now=START)
     kit.compact(full)
     assert kit.open().notice() == NOTICE
     assert kit.open().repair() == []
@@ -55,8 +58,9 @@ def test_a_compaction_and_a_repair_keep_it(kit, full):
     assert kit.open().notice() == NOTICE
 
 
-def test_a_journal_that_cannot_be_synced_is_left_behind_with_it(kit, full, monkeypatch):
-    full.post(Notice(state=ARRIVING, url="json:x"), now=START)
+def test_a_journal_that_cannot_be_synced_is_left_behind_with_it(kit, monkeypatch):
+    full = kit.open()
+    full.post(Notice(state=ARRIVING, url="json:x"), before=full.notice(), now=START)
     failed = []
 
     def sync(descriptor):
@@ -75,7 +79,7 @@ def test_a_journal_that_cannot_be_synced_is_left_behind_with_it(kit, full, monke
 def test_a_handle_that_only_adds_heeds_it_without_a_view(kit):
     adder = kit.open()
     kit.add(adder, "first")
-    kit.open().post(NOTICE, now=START)
+    kit.open().post(NOTICE, before=kit.open().notice(), now=START)
     with pytest.raises(StoreMoved):
         kit.add(adder, "second")
     assert [job.id for job in kit.jobs(kit.open())] == ["first"]
@@ -93,7 +97,7 @@ def test_a_process_that_is_killed_while_it_posts_leaves_the_old_or_the_new(kit, 
     jobs = [job.record() for job in kit.jobs(full)]
     old, new = (None, NOTICE) if way == "to leaving" else (Notice(state=LEFT, url="json:x"), None)
     if old is not None:
-        full.post(old, now=START)
+        full.post(old, before=full.notice(), now=START)
     full.close()
 
     def post(say):
@@ -107,7 +111,7 @@ def test_a_process_that_is_killed_while_it_posts_leaves_the_old_or_the_new(kit, 
         setattr(Directory, step, killed)
         store = kit.open()
         say("posting")
-        store.post(new, now=START)
+        store.post(new, before=store.notice(), now=START)
         say("posted")
 
     with Fork(post) as fork:
@@ -116,7 +120,7 @@ def test_a_process_that_is_killed_while_it_posts_leaves_the_old_or_the_new(kit, 
     stands = kit.open().notice()
     assert stands in (old, new)
     store = kit.open()
-    store.post(new, now=START)
+    store.post(new, before=store.notice(), now=START)
     assert store.notice() == new
     assert store.check() == []
     assert [job.record() for job in kit.jobs(store)] == (jobs if way == "to leaving" else [])
@@ -130,17 +134,17 @@ def test_a_post_that_fails_leaves_a_store_that_works(kit, full, step, monkeypatc
 
     monkeypatch.setattr(Directory, step, fail)
     with pytest.raises(StoreError, match="full"):
-        full.post(NOTICE, now=START)
+        full.post(NOTICE, before=full.notice(), now=START)
     monkeypatch.undo()
     if full.notice() is None:
         kit.add(full, "more")
-    full.post(NOTICE, now=START)
+    full.post(NOTICE, before=full.notice(), now=START)
     assert kit.open().notice() == NOTICE
     assert kit.open().check() == []
 
 
 def test_a_store_that_cannot_be_written_to_still_says_what_its_notice_is(kit, full):
-    full.post(NOTICE, now=START)
+    full.post(NOTICE, before=full.notice(), now=START)
     kit.queue.chmod(0o500)
     try:
         assert kit.open().notice() == NOTICE
@@ -173,3 +177,63 @@ def test_a_record_longer_than_what_is_read_at_once_is_read(kit):
     kit.add(store, "next")
     assert [job.id for job in kit.jobs(kit.open())] == [*(job.id for job in jobs), "next"]
     assert kit.open().check() == []
+
+
+@pytest.mark.parametrize("notice", [Notice(state=LEFT, url="json:x"), Notice(state=ARRIVING, url="json:x", left="y")])
+def test_what_is_posted_again_is_brought_to_the_disk_and_so_is_what_empties(kit, notice, monkeypatch):
+    """Who put it up may have died before the directory was synced; and then nobody has said that it is durable."""
+    store, calls = kit.open(), []
+    store.post(Notice(state=LEFT, url="json:x"), before=None, now=START)
+    for name in ("put_in_force", "sync", "sweep"):
+        monkeypatch.setattr(Directory, name, _told(calls, name, getattr(Directory, name)))
+    store.post(notice, before=store.notice(), now=START)
+    assert calls == (["sync"] if notice.state == LEFT else ["put_in_force", "sync", "sweep"])
+    assert kit.open().notice() == notice
+    calls.clear()
+    store.post(notice, before=notice, now=START)
+    assert calls == ["sync"]
+
+
+def _told(calls, name, call):
+    def told(*args, **kwargs):
+        calls.append(name)
+        return call(*args, **kwargs)
+
+    return told
+
+
+def test_a_job_that_is_added_while_others_are_to_arrive_is_not_lost(kit, monkeypatch):
+    """Between the look at the store and the lock."""
+    store, adder = kit.open(), kit.open()
+    locked = Directory.locked
+
+    def late(directory):
+        if directory is store.access.directory:
+            monkeypatch.setattr(Directory, "locked", locked)
+            if adder.counts(now=START).queues:
+                return locked(directory)
+            kit.add(adder, "late")
+        return locked(directory)
+
+    store.access.create()
+    store.counts(now=START)
+    monkeypatch.setattr(store.access, "create", lambda: None)
+    monkeypatch.setattr(Directory, "locked", late)
+    with pytest.raises(NotEmpty):
+        store.post(Notice(state=ARRIVING, url="json:x"), before=None, now=START)
+    assert [job.id for job in kit.jobs(kit.open())] == ["late"]
+    assert kit.open().notice() is None
+
+
+def test_two_names_of_one_directory_are_one_store(kit, tmp_path):
+    store = kit.open()
+    (tmp_path / "link").symlink_to(kit.queue)
+    before = store.identity()
+    assert before == _at(kit, "queue").identity() == _at(kit, str(tmp_path / "link")).identity()
+    kit.add(store, "a")
+    assert store.identity() == _at(kit, "queue").identity() == _at(kit, str(tmp_path / "link")).identity()
+    assert store.identity() != _at(kit, "other").identity()
+
+
+def _at(kit, url):
+    return PROVIDER.make(make_settings(), replace(make_context(kit.home), url=url))
