@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobq.errors import HIDDEN, DuplicateJob, InvalidInput, NoticeChanged, NotEmpty, StoreMoved
+from jobq.errors import HIDDEN, DuplicateJob, InvalidInput, NotEmpty, NoticeChanged, StoreMoved
 from jobq.job import State
 from jobq.records import record
 
@@ -52,9 +52,17 @@ class Notice:
         """The notice of its JSON object.
 
         Raises:
-            KeyError: it is no notice's.
+            KeyError, TypeError, ValueError: it is no notice's.
         """
-        return cls(state=record["state"], url=record["url"], left=record.get("left", ""))
+        notice = cls(state=record["state"], url=record["url"], left=record.get("left", ""))
+        if notice.state not in _ALLOWED or not isinstance(notice.url, str) or not isinstance(notice.left, str):
+            raise ValueError(notice)
+        return notice
+
+
+UNKNOWN = Notice(state=LEAVING, url="unknown:")
+"""What a mended store puts up when it cannot be read any more whether there was a notice: `jobq move --abort --force`
+takes it down. Without one, jobs that are elsewhere would run here too."""
 
 
 def heed(notice: Notice | None, act: str, before: Job | None = None) -> None:

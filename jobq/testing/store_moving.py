@@ -205,7 +205,7 @@ class StoreMoving(StoreFixtures):
             finish(other, worker, success(ending), success(running))
             other.delete(list(other.find(Query())))
             post(store, notice(state))
-        other.restore([done, waiting], now=START)
+        other.restore([done, aged(make_job("old"), State.COMPLETED), waiting], now=START)
         if state != ARRIVING:
             post(store, notice(state))
         acts: dict[str, Callable[[Store], Any]] = {
