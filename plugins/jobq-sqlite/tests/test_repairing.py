@@ -23,7 +23,7 @@ def test_a_sound_database_is_left_as_it_is(kit):
 
 def test_numbers_columns_and_tags_are_made_again_from_the_records(kit):
     listed = kit.furnish()
-    kit.stores[0].post(Notice(state="arriving", url="json:"), now=START)
+    kit.stores[0].post(Notice(state="leaving", url="json:"), before=kit.stores[0].notice(), now=START)
     kit.close()
     kit.sql("UPDATE lanes SET jobs = 99", "DELETE FROM tags", "UPDATE jobs SET queue = 'x' WHERE id = 'one'")
     store = kit.open()
@@ -33,8 +33,8 @@ def test_numbers_columns_and_tags_are_made_again_from_the_records(kit):
     assert kit.ids(store) == listed
     assert kit.ids(store, tag="blue") == ["done-2", "done-1"]
     assert store.counts(now=START).paused == {"mail": "later"}
-    assert store.notice() == Notice(state="arriving", url="json:")
-    store.post(None, now=START)
+    assert store.notice() == Notice(state="leaving", url="json:")
+    store.post(None, before=store.notice(), now=START)
     kit.add(store, "new")
     assert (kit.home / "queue.sqlite3.damaged-1").stat().st_mode & 0o777 == 0o600
 
@@ -172,7 +172,9 @@ def test_one_that_was_cut_off_is_read_as_far_as_it_goes(kit):
 def test_where_its_notice_cannot_be_read_nothing_runs(kit, damage, left):
     """The jobs that one which was left still has are elsewhere, and would run in both."""
     kit.furnish()
-    kit.stores[0].post(Notice(state="left", url="json:other") if left else None, now=START)
+    kit.stores[0].post(
+        Notice(state="left", url="json:other") if left else None, before=kit.stores[0].notice(), now=START
+    )
     kit.close()
     if damage == "page":
         spoil(kit.path, page_of(kit, "meta"), b"\xff" * 64)
@@ -192,13 +194,13 @@ def test_where_its_notice_cannot_be_read_nothing_runs(kit, damage, left):
     with pytest.raises(StoreMoved):
         kit.add(store, "new")
     presence.close()
-    store.post(None, now=START)
+    store.post(None, before=store.notice(), now=START)
     assert kit.work(store, limit=9) == ["one", "two", "three"]
 
 
 def test_a_notice_that_can_be_read_stays(kit):
     kit.furnish()
-    kit.stores[0].post(Notice(state="left", url="json:other"), now=START)
+    kit.stores[0].post(Notice(state="left", url="json:other"), before=kit.stores[0].notice(), now=START)
     kit.close()
     kit.sql("UPDATE lanes SET jobs = 99")
     (told,) = kit.open().repair()

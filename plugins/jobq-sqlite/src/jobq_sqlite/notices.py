@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from jobq.codec import encode, loads
-from jobq.notices import ARRIVING, LEAVING, LEFT, Notice
+from jobq.notices import Notice, empties
 
 
 def read(connection: sqlite3.Connection) -> Notice | None:
@@ -18,13 +18,10 @@ def read(connection: sqlite3.Connection) -> Notice | None:
     if found is None:
         return None
     try:
-        record = loads(found[0])
-        state, url = record["state"], record["url"]
+        notice = Notice.from_record(loads(found[0]))
     except (ValueError, KeyError, TypeError, RecursionError):
-        state = url = None
-    if state not in (LEAVING, LEFT, ARRIVING) or not isinstance(url, str):
-        raise sqlite3.DatabaseError("the notice at its door cannot be read")
-    return Notice(state=state, url=url)
+        raise sqlite3.DatabaseError("the notice at its door cannot be read") from None
+    return notice
 
 
 def write(connection: sqlite3.Connection, notice: Notice | None) -> None:
@@ -36,17 +33,20 @@ def write(connection: sqlite3.Connection, notice: Notice | None) -> None:
     if notice is None:
         connection.execute("DELETE FROM meta WHERE name = 'notice'")
     else:
-        text = encode({"state": notice.state, "url": notice.url})
+        text = encode(notice.record())
         connection.execute("INSERT OR REPLACE INTO meta (name, value) VALUES ('notice', ?)", (text,))
 
 
-def post(connection: sqlite3.Connection, before: Notice | None, notice: Notice | None) -> None:
-    """In a transaction: put up a notice in place of another; what replaces `left` empties the database.
+def post(connection: sqlite3.Connection, notice: Notice | None, *, before: Notice | None, url: str) -> None:
+    """In a transaction: put up a notice in place of another, and empty the database where that goes with it.
 
     Raises:
+        NoticeChanged, NotEmpty: as `jobq.notices.empties` says.
         sqlite3.Error: the system refused.
     """
+    jobs = connection.execute("SELECT count(*) FROM jobs").fetchone()[0]
+    emptied = empties(notice, before=before, stands=read(connection), jobs=jobs, url=url)
     write(connection, notice)
-    if before is not None and before.state == LEFT and (notice is None or notice.state != LEFT):
+    if emptied:
         for table in ("jobs", "tags", "lanes", "paused"):
             connection.execute(f"DELETE FROM {table}")  # noqa: S608 - of constants

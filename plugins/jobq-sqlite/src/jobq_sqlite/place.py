@@ -21,6 +21,7 @@ from pathlib import Path
 from jobq import files
 from jobq.errors import NotSupported, StoreUnavailable, StoreUnreadable, UnsafeHome
 from jobq.filesystem import NETWORK, kind
+from jobq.home import refuse_own_place
 
 DEFAULT = "queue.sqlite3"
 
@@ -46,6 +47,9 @@ class Place:
         directory: what it is in.
         home: the home's absolute path.
         inside: whether it is in the home, at whatever depth.
+
+    Raises:
+        InvalidInput: the URL names what the home has for other things.
     """
 
     def __init__(self, home: Path, url: str, *, allow_network: bool) -> None:
@@ -53,6 +57,8 @@ class Place:
         self.path = os.path.join(self.home, url or DEFAULT)
         if os.pardir not in self.path.split(os.sep):  # what goes up behind a symbolic link is the system's to follow
             self.path = os.path.normpath(self.path)
+        if url:
+            refuse_own_place(self.home, self.path, f"sqlite:{url}")
         self.directory = os.path.dirname(self.path)
         place = os.path.join(os.path.realpath(self.directory), os.path.basename(self.path))
         self.inside = place.startswith(f"{self.home}/")

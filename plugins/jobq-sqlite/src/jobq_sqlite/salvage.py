@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
-from jobq.notices import LEAVING, Notice
+from jobq.notices import UNKNOWN
 from jobq_sqlite import incoming, notices, rows
 from jobq_sqlite.changes import Changes
 
@@ -20,9 +20,6 @@ _FURTHEST = 1 << 40
 
 _JOBS = f"SELECT seq, ended, {rows.RECORD} FROM jobs WHERE seq > ? ORDER BY seq"  # noqa: S608 - of constants
 _DAMAGED = f"SELECT id, {rows.RECORD} FROM damaged ORDER BY seq"  # noqa: S608 - of constants
-
-UNKNOWN = Notice(state=LEAVING, url="unknown:")
-"""What stands at the door where it cannot be read what stood there: were the jobs elsewhere, they would run twice."""
 
 
 class Salvage:

@@ -11,7 +11,7 @@ from jobq.bell import Bell
 from jobq.errors import DuplicateJob, InvalidInput, JobChanged, JobNotFound, NotSupported, StoreError, StoreUnreadable
 from jobq.job import State
 from jobq.light import suppress
-from jobq.notices import heed
+from jobq.notices import arrivals, heed
 from jobq.store import Claim, Claimed, Counts, Store
 from jobq.times import floor_ms
 from jobq_sqlite import claiming, finding, incoming, lanes, notices, rows, schema
@@ -223,25 +223,28 @@ class SqliteStore(Store):
     def restore(self, jobs: Sequence[Job], *, now: datetime) -> list[str]:
         if not jobs:
             return []
-        made = incoming.made(jobs)
+        made = {job.id: (job, rows.values(job)) for job in jobs}
         with self._database.writing("restore") as connection:
-            fresh = incoming.fresh(made, dict(self._versions(connection, jobs)))
+            fresh = arrivals(jobs, dict(self._versions(connection, jobs)))
             changes = Changes(connection)
-            changes.insert(fresh)
+            changes.insert([made[job.id] for job in fresh])
             changes.count()
         if fresh:
             self._ring()
-        return [job.id for job, _ in fresh]
+        return [job.id for job in fresh]
 
     def notice(self) -> Notice | None:
         return self._database.asked(notices.read, None, "")
 
-    def post(self, notice: Notice | None, *, now: datetime) -> None:
+    def post(self, notice: Notice | None, *, before: Notice | None, now: datetime) -> None:
         with self._database.writing("") as connection:
-            before = notices.read(connection)
-            notices.post(connection, before, notice)
+            notices.post(connection, notice, before=before, url=self.url)
         if notice != before:
             self._ring()
+
+    def identity(self) -> str:
+        place = self._database.place
+        return "sqlite:{}:{}".format(*(place.identity() or (os.path.realpath(place.path), "")))
 
     def join(self, info: WorkerInfo) -> Presence:
         return presence.FilePresence(self._members, info)
