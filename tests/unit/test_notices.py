@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobq.errors import DuplicateJob, InvalidInput, NoticeChanged, NotEmpty
+from jobq.errors import DuplicateJob, InvalidInput, NotEmpty, NoticeChanged
 from jobq.job import State
 from jobq.notices import ARRIVING, LEAVING, LEFT, Notice, arrivals, empties
 from jobq.testing import make_job

@@ -128,9 +128,9 @@ def test_a_notice_waits_for_transactions_that_enqueue(queue, application, open_o
     from jobq.errors import StoreLocked
 
     with pytest.raises(StoreLocked):
-        store.post(Notice(state=LEAVING, url="json:"), now=START)
+        store.post(Notice(state=LEAVING, url="json:"), before=store.notice(), now=START)
     application.commit()
-    store.post(Notice(state=LEAVING, url="json:"), now=START)
+    store.post(Notice(state=LEAVING, url="json:"), before=store.notice(), now=START)
     with pytest.raises(StoreMoved):
         queue.enqueue(command="true", connection=application)
     application.rollback()

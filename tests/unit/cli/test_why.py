@@ -217,7 +217,9 @@ def test_lost_with_something_of_it_still_running_is_held_up(desk):
     with lock.open("w") as held:
         lock.chmod(0o600)
         fcntl.flock(held, fcntl.LOCK_EX)
-        held_up = "is held up: its worker is gone, but something that it started still runs, and both must not run at once"
+        held_up = (
+            "is held up: its worker is gone, but something that it started still runs, and both must not run at once"
+        )
         assert desk.why("a") == f"{held_up}; the next worker that starts ends it (`jobq worker start`)."
         desk.member("other")
         assert desk.why("a") == f"{held_up}."

@@ -8,7 +8,7 @@ import psycopg
 
 from jobq.errors import DuplicateJob, InvalidInput, JobChanged, JobNotFound, StoreUnavailable
 from jobq.job import State
-from jobq.notices import Notice, heed
+from jobq.notices import heed
 from jobq.store import Claim, Claimed, Counts, Store
 from jobq.times import floor_ms
 from jobq_postgres import adding, archiving, changing, claiming, finding, members, moving, reading, schema
@@ -18,7 +18,7 @@ from jobq_postgres.connecting import Line
 from jobq_postgres.eras import STARTS, Eras
 from jobq_postgres.members import LeasePresence
 from jobq_postgres.rows import LIVE, live
-from jobq_postgres.transactions import Transactions, as_notice
+from jobq_postgres.transactions import Transactions
 from jobq_postgres.trouble import NoDay
 from jobq_postgres.watching import Watch
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from jobq.job import Change, Job
     from jobq.members import Presence, WorkerInfo
+    from jobq.notices import Notice
     from jobq.providers import Context
     from jobq.settings import Settings
     from jobq.store import Ended, NewJob, Query, Wanted
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_NOTICE = "SELECT state, url FROM @schema@.notice"
 _HELD = f"SELECT {LIVE} FROM @schema@.jobs WHERE state = 'processing' AND worker = ANY (%s) ORDER BY seq"  # noqa: S608
 _HOLDERS = "SELECT DISTINCT worker FROM @schema@.jobs WHERE state = 'processing'"
 _DUE = f"SELECT @schema@.next_due({STARTS}, %s::text[], %s::text[], %s)"
@@ -217,12 +217,15 @@ class PostgresStore(Store):
         return self._with_days(act)
 
     def notice(self) -> Notice | None:
-        return self._ask(lambda connection: as_notice(connection.execute(self.address.sql(_NOTICE)).fetchone()))
+        return self._ask(lambda connection: moving.notice(connection, self.address))
 
-    def post(self, notice: Notice | None, *, now: datetime) -> None:
+    def identity(self) -> str:
+        return self._ask(lambda connection: moving.identity(connection, self.address))
+
+    def post(self, notice: Notice | None, *, before: Notice | None, now: datetime) -> None:
         with self.line.use() as connection:
             self._transactions.begin(connection)
-            rings = moving.post(connection, self.address, notice)
+            rings = moving.post(connection, self.address, notice, before=before)
             with connection.pipeline():
                 self._transactions.commit(connection, rings=rings)
 
@@ -346,7 +349,7 @@ class PostgresStore(Store):
             )
 
     def _may_read(self, connection: Connection) -> None:
-        heed(as_notice(connection.execute(self.address.sql(_NOTICE)).fetchone()), "read")
+        heed(moving.notice(connection, self.address), "read")
 
     def _held(self, connection: Connection, workers: list[str]) -> list[Job]:
         rows = connection.execute(self.address.sql(_HELD), [workers], binary=True)

@@ -89,5 +89,6 @@ CREATE TABLE @schema@.workers (
 CREATE TABLE @schema@.notice (
     one   boolean PRIMARY KEY DEFAULT true CHECK (one),
     state text NOT NULL,
-    url   text NOT NULL
+    url   text NOT NULL,
+    other text NOT NULL  -- the URL of a `left` one that it stands in place of; else ''
 );
