@@ -43,6 +43,25 @@ class Notice:
         """The error of what it does not allow."""
         return StoreMoved(self.state, self.url)
 
+    def way_on(self, here: str) -> str:
+        """What leads on from it where nobody is about the move any more, as commands.
+
+        Args:
+            here: the URL of the store that it stands at.
+        """
+        if self.state == LEFT:
+            return f"use --store {self.url}"
+        if self == UNKNOWN:
+            return f"if its jobs are in no other store, `jobq --store {here} move --abort --force` opens this one"
+        if self.state == LEAVING:
+            move = f"jobq --store {here} move"
+            return f"`{move} --to {self.url}` goes on with it, `{move} --abort` takes it back"
+        move = f"jobq --store {self.url} move --to {here}"
+        return (
+            f"`{move}` goes on with it, `{move} --abort` takes it back; where that store is gone for good, "
+            f"`jobq --store {here} move --abort --force` opens this one with the jobs that have arrived"
+        )
+
     def record(self) -> dict[str, str]:
         """Its JSON object."""
         return {"state": self.state, "url": self.url, **({"left": self.left} if self.left else {})}

@@ -190,7 +190,7 @@ def _store(app: App) -> tuple[list[str], str]:
         return [], "no home yet, so no jobs"
     problems = list(app.store.check())
     if (notice := app.store.notice()) is not None:
-        problems.append(f"{notice.moved.what}: `jobq move` goes on with what was interrupted, or takes it back")
+        problems.append(f"{notice.moved.what}; {notice.way_on(app.store.url)}")
     counts = app.store.counts(now=app.clock.now())
     if counts.damaged and not problems:
         problems.append(f"{counts.damaged} damaged records were set aside")

@@ -11,7 +11,8 @@ import click
 from jobq.cli.base import Globals, command
 from jobq.cli.config import set_store
 from jobq.cli.text import masked
-from jobq.errors import JobqError, StoreError
+from jobq.errors import JobqError
+from jobq.notices import ARRIVING
 
 if TYPE_CHECKING:
     from jobq.moving import Move
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--to", "url", metavar="URL", help="The store that the queue is moved to, as --store takes it.")
 @click.option("--dry-run", is_flag=True, help="Look whether it can be done, and change nothing.")
 @click.option("--abort", is_flag=True, help="Take a move back that is not complete.")
-@click.option("--force", is_flag=True, help="With --abort: leave what was copied where it cannot be reached.")
+@click.option("--force", is_flag=True, help="With --abort: though the other store is gone for good.")
 def move_command(state: Globals, url: str | None, dry_run: bool, abort: bool, force: bool) -> None:
     """Move every job and pause to another store, with the ids, states, attempts and histories, in order.
 
@@ -34,10 +35,12 @@ def move_command(state: Globals, url: str | None, dry_run: bool, abort: bool, fo
     behind a notice that says where the queue is. The new store becomes the default of this home unless --store or
     JOBQ_STORE chose the old one. What jobs have printed stays where it is, in the home.
 
-    A move that was interrupted is run again, and goes on. --abort without --to takes back the one that stands; where
-    the other store is gone for good, with --force.
+    The new store must have no jobs. A move that was interrupted is run again, and goes on. --abort without --to takes
+    back the one that stands; where the other store is gone for good, with --force: the old store has its queue again,
+    or, with the new one as the store, what has arrived there is opened.
     """
-    from jobq.moving import Move, abandon
+    from jobq.moving import Move
+    from jobq.takeback import abandon, take_back
 
     if dry_run and abort:
         raise click.UsageError("--dry-run and --abort exclude one another")
@@ -45,8 +48,11 @@ def move_command(state: Globals, url: str | None, dry_run: bool, abort: bool, fo
         raise click.UsageError("--force is for --abort")
     state.name_home()
     app = state.app
+    notice = app.store.notice() if abort else None
+    if notice is not None and notice.state == ARRIVING:
+        _open_up(state, notice.url, force=force)
+        return
     if url is None:
-        notice = app.store.notice() if abort else None
         if notice is None:
             raise click.UsageError("no move is under way" if abort else "say where: --to URL")
         url = notice.url
@@ -54,7 +60,7 @@ def move_command(state: Globals, url: str | None, dry_run: bool, abort: bool, fo
         app.create_home()
     try:
         target = app.store_at(url)
-    except StoreError as error:
+    except JobqError as error:
         if not force:
             raise
         abandon(app)
@@ -63,12 +69,13 @@ def move_command(state: Globals, url: str | None, dry_run: bool, abort: bool, fo
     with closing(target):
         move = Move(app, target, note=state.note)
         if abort:
-            _tell_taken_back(state, target.url, move.abort(force=force))
+            _tell_taken_back(state, target.url, take_back(app, target, force=force))
         elif move.is_done():
             state.note(f"the queue is in {target.url} already")
         elif dry_run:
             number = move.check()
-            state.note(f"would move {_jobs(number)} from {app.store.url} to {target.url}")
+            what = "open it for the queue, which has left" if number is None else f"move {_jobs(number)} from"
+            state.note(f"would {what} {app.store.url}" + (f" to {target.url}" if number is not None else ""))
             return
         else:
             _run(state, move, target.url)
@@ -76,7 +83,15 @@ def move_command(state: Globals, url: str | None, dry_run: bool, abort: bool, fo
         _tell_default(state, url)
 
 
-def _tell_taken_back(state: Globals, url: str, kept: StoreError | None) -> None:
+def _open_up(state: Globals, source: str, *, force: bool) -> None:
+    from jobq.takeback import open_up
+
+    number = open_up(state.app, force=force)
+    state.note(f"{state.app.store.url} is open, with the {_jobs(number)} that had arrived")
+    state.warn(f"should {source} be there again after all: its jobs must not be run, they would run twice")
+
+
+def _tell_taken_back(state: Globals, url: str, kept: JobqError | None) -> None:
     state.note("the move is taken back; the queue is where it was")
     if kept is not None:
         state.warn(f"what was copied to {url} stays there, and must not be run: {kept}")
@@ -87,7 +102,7 @@ def _run(state: Globals, move: Move, url: str) -> None:
         if state.quiet or not sys.stderr.isatty():
             number = move.run()
         else:
-            with click.progressbar(label="moving", length=move.check(), file=sys.stderr) as bar:
+            with click.progressbar(label="moving", length=move.check() or 0, file=sys.stderr) as bar:
                 number = move.run(lambda done: bar.update(done - bar.pos))
     except (KeyboardInterrupt, JobqError):
         if state.app.store.notice() is not None:
