@@ -77,6 +77,24 @@ def test_a_search_in_another_thread_goes_on(kit):
     assert found == [1500] * 15
 
 
+def test_nobody_forks_in_the_middle_of_a_page(kit, monkeypatch):
+    store = many(kit)
+    free, some = [], reading.islice
+
+    def paged(records, most):
+        for number, record in enumerate(some(records, most)):
+            if number == 3:
+                asker = threading.Thread(target=lambda: free.append(store._database.using.acquire(blocking=False)))
+                asker.start()
+                asker.join()
+            yield record
+
+    monkeypatch.setattr(reading, "islice", paged)
+    assert len(kit.ids(store)) == 1500
+    assert len(free) > 5
+    assert not any(free)
+
+
 def test_threads_that_fork_at_once_all_come_through(kit):
     many(kit, 10)
     second = kit.open()
@@ -112,13 +130,18 @@ def test_what_cannot_be_read_before_a_fork_is_told_to_who_takes_it(kit, monkeypa
 
 def test_a_handler_that_forks_in_the_middle_of_a_read_leaves_it_alone(kit, monkeypatch):
     store = many(kit)
-    codes, job_of = [], reading.islice
+    both = [store.find(Query()), store.find(Query())]
+    while both:
+        list(both.pop())
+    assert len(store._database._idle) == 2
+    codes, some = [], reading.islice
 
     def interrupted(records, most):
-        for number, record in enumerate(job_of(records, most)):
+        for number, record in enumerate(some(records, most)):
             if number == 3 and not codes:
                 codes.append(None)
                 signal.raise_signal(signal.SIGUSR1)
+                assert store._database._idle == [], "the others were closed"
             yield record
 
     before = signal.signal(signal.SIGUSR1, lambda *_: codes.append(fork()))

@@ -148,6 +148,18 @@ def test_a_network_file_system_is_refused_unless_forced(kit, monkeypatch):
     kit.add(kit.open(), "one")
 
 
+@pytest.mark.parametrize(
+    "url", [".", "workers", "output", "output/jobs.db", "cache", "config.toml", "trusted", "token", "below/../workers"]
+)
+def test_the_homes_own_places_are_refused(kit, url):
+    kit.url = url
+    with pytest.raises(InvalidInput, match="is for other things of this home"):
+        kit.open()
+    kit.url = str(kit.home / url)
+    with pytest.raises(InvalidInput, match="is for other things of this home"):
+        kit.open()
+
+
 def test_the_address_is_relative_to_the_home(kit):
     kit.url = "below/jobs?#%.db"
     kit.add(kit.open(), "one")

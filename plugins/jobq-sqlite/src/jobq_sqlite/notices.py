@@ -19,7 +19,7 @@ def read(connection: sqlite3.Connection) -> Notice | None:
         return None
     try:
         notice = Notice.from_record(loads(found[0]))
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise sqlite3.DatabaseError("the notice at its door cannot be read") from None
     return notice
 

@@ -49,7 +49,7 @@ class Place:
         inside: whether it is in the home, at whatever depth.
 
     Raises:
-        InvalidInput: the URL names what the home has for other things.
+        InvalidInput: the home keeps other things there.
     """
 
     def __init__(self, home: Path, url: str, *, allow_network: bool) -> None:
@@ -57,10 +57,9 @@ class Place:
         self.path = os.path.join(self.home, url or DEFAULT)
         if os.pardir not in self.path.split(os.sep):  # what goes up behind a symbolic link is the system's to follow
             self.path = os.path.normpath(self.path)
-        if url:
-            refuse_own_place(self.home, self.path, f"sqlite:{url}")
         self.directory = os.path.dirname(self.path)
         place = os.path.join(os.path.realpath(self.directory), os.path.basename(self.path))
+        refuse_own_place(self.home, place, f"sqlite:{url}")
         self.inside = place.startswith(f"{self.home}/")
         name = os.path.relpath(place, self.home).replace("%", "%25").replace(os.sep, "%2f") + ".made"
         self._mark = os.path.join(self.home, name) if self.inside and len(os.fsencode(name)) <= _LONGEST else None

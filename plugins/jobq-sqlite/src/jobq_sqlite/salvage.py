@@ -6,7 +6,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 from jobq.notices import UNKNOWN
-from jobq_sqlite import incoming, notices, rows
+from jobq_sqlite import ids, notices, rows
 from jobq_sqlite.changes import Changes
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Salvage:
     def _insert(self, new: sqlite3.Connection, batch: list[tuple[Job, int | None]]) -> list[tuple[int, int]]:
         """Add those whose ids are not there yet; which order of finishing those had that were finished."""
         jobs = [job for job, _ in batch]
-        taken = incoming.taken(new, jobs)
+        taken = ids.taken(new, jobs)
         fresh: list[tuple[Job, int | None]] = []
         for job, ended in batch:
             if job.id in taken:

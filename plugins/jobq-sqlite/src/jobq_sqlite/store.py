@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from jobq import presence
 from jobq.bell import Bell
@@ -14,7 +14,7 @@ from jobq.light import suppress
 from jobq.notices import arrivals, heed
 from jobq.store import Claim, Claimed, Counts, Store
 from jobq.times import floor_ms
-from jobq_sqlite import claiming, finding, incoming, lanes, notices, rows, schema
+from jobq_sqlite import claiming, finding, ids, lanes, notices, rows, schema
 from jobq_sqlite.changes import Changes
 from jobq_sqlite.damage import DAMAGED, Damage
 from jobq_sqlite.database import Database
@@ -46,7 +46,7 @@ def open_store(settings: Settings, context: Context) -> SqliteStore:
     """The store that a URL names.
 
     Raises:
-        InvalidInput: `durability` is neither `full` nor `normal`.
+        InvalidInput: `durability` is neither `full` nor `normal`, or the home keeps other things at the place.
         NotSupported: SQLite is too old.
     """
     if sqlite3.sqlite_version_info < _LEAST:
@@ -83,17 +83,17 @@ class SqliteStore(Store):
             return []
         jobs = [item.job for item in new]
         made = [(job, rows.values(job)) for job in jobs]
-        twice = incoming.repeated(jobs)
+        twice = ids.repeated(jobs)
         with self._database.writing("add") as connection:
             if twice:
-                raise DuplicateJob(incoming.in_order(jobs, twice | incoming.taken(connection, jobs)))
+                raise DuplicateJob(ids.in_order(jobs, twice | ids.taken(connection, jobs)))
             changes = Changes(connection)
             try:
                 changes.insert(made)
             except sqlite3.IntegrityError:
-                if not (taken := incoming.taken(connection, jobs, undo=True)):
+                if not (taken := ids.taken(connection, jobs, undo=True)):
                     raise  # the index has what the table has not
-                raise DuplicateJob(incoming.in_order(jobs, taken)) from None
+                raise DuplicateJob(ids.in_order(jobs, taken)) from None
             changes.count()
         self._ring()
         return jobs
@@ -223,11 +223,12 @@ class SqliteStore(Store):
     def restore(self, jobs: Sequence[Job], *, now: datetime) -> list[str]:
         if not jobs:
             return []
-        made = {job.id: (job, rows.values(job)) for job in jobs}
+        values = {job.id: rows.values(job) for job in jobs}
         with self._database.writing("restore") as connection:
-            fresh = arrivals(jobs, dict(self._versions(connection, jobs)))
+            stored = self._by_ids(connection, [job.id for job in jobs])
+            fresh = arrivals(jobs, {job.id: job.version for _, job in stored})
             changes = Changes(connection)
-            changes.insert([made[job.id] for job in fresh])
+            changes.insert([(job, values[job.id]) for job in fresh])
             changes.count()
         if fresh:
             self._ring()
@@ -318,28 +319,25 @@ class SqliteStore(Store):
             changes.count()
         return removed
 
-    def _found(self, ids: list[str]) -> list[tuple[int, Job]]:
+    def _found(self, job_ids: list[str]) -> list[tuple[int, Job]]:
         nothing: list[tuple[int, Job]] = []
-        return self._database.asked(lambda connection: self._by_ids(connection, ids), nothing)
+        return self._database.asked(lambda connection: self._by_ids(connection, job_ids), nothing)
 
-    def _by_ids(self, connection: sqlite3.Connection, ids: list[str]) -> list[tuple[int, Job]]:
+    def _by_ids(self, connection: sqlite3.Connection, job_ids: list[str]) -> list[tuple[int, Job]]:
         """The jobs of these ids, with their numbers.
 
         Raises:
             StoreUnreadable: the record of one is damaged.
         """
         found = []
-        for start in range(0, len(ids), _AT_ONCE):
-            part = list(filter(rows.can_be_stored, ids[start : start + _AT_ONCE]))
+        for start in range(0, len(job_ids), _AT_ONCE):
+            part = list(filter(rows.can_be_stored, job_ids[start : start + _AT_ONCE]))
             for seq, record in connection.execute(_BY_IDS.format(rows.marks(part)), part):
                 job = rows.job_of(record)
                 if job is None:
                     raise StoreUnreadable(f"the record of job {seq} {DAMAGED}")
                 found.append((seq, job))
         return found
-
-    def _versions(self, connection: sqlite3.Connection, jobs: Sequence[Job]) -> Iterator[tuple[str, Any]]:
-        return ((job.id, job.version) for _, job in self._by_ids(connection, [job.id for job in jobs]))
 
     def _ring(self) -> None:
         """Wake who waits; no trouble with the bell may come behind what is recorded, and `Place` has looked at it."""

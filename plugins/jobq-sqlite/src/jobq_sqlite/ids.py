@@ -1,4 +1,4 @@
-"""New jobs as they come in: which of their ids are taken."""
+"""The ids of jobs that are to be added: which come twice, and which are taken."""
 
 from __future__ import annotations
 
