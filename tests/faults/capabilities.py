@@ -4,6 +4,7 @@ A test asks with `need`; where the answer is no it is skipped, with the reason. 
 """
 
 import functools
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -40,6 +41,10 @@ def need(*names: str) -> None:
 def missing(name: str) -> str | None:
     """Why the machine cannot do what is named; None where it can."""
     return PROBES[name]()
+
+
+def _plugin(name: str) -> str | None:
+    return None if importlib.util.find_spec(name) else "it is not installed"
 
 
 def _root() -> str | None:
@@ -154,5 +159,6 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "memory cgroups": lambda: _cgroup("memory"),
     "pids cgroups": lambda: _cgroup("pids"),
     "freezer": _freezer,
+    "jobq_sqlite": lambda: _plugin("jobq_sqlite"),
 }
 """By name: `strace` can make calls fail; `mounts` and `loop` are made in a mount namespace; and so on."""

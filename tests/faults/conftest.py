@@ -1,11 +1,14 @@
 """Faults injected from outside into the real command line and its workers; see sizes.py, capabilities.py, history.py."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.integration.conftest import Cli, eventually, eventually_fixture, jobq, new_cli, start_worker, worker
 
+from . import stores
+from .capabilities import PROBES, need
 from .sizes import LIMITS, SIZE
 
 __all__ = ["Cli", "eventually", "eventually_fixture", "jobq", "new_cli", "start_worker", "worker"]
@@ -16,3 +19,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(LIMITS[SIZE]))
+
+
+@pytest.fixture(params=stores.KINDS, ids=lambda kind: kind.name)
+def store(request: pytest.FixtureRequest) -> stores.Kind:
+    """Each store in turn; one whose plugin is not there is skipped."""
+    kind: stores.Kind = request.param
+    if kind.module in PROBES:
+        need(kind.module)
+    return kind
+
+
+@pytest.fixture
+def figure(request: pytest.FixtureRequest, figure: Callable[[str, str], None]) -> Callable[[str, str], None]:
+    """As everywhere; the name tells of the store where it is not the one that homes have unless they name one."""
+    kind = request.node.callspec.params.get("store", stores.JSON) if hasattr(request.node, "callspec") else stores.JSON
+    return lambda name, text: figure(name if kind is stores.JSON else f"{name}, on {kind.url}", text)

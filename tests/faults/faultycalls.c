@@ -233,6 +233,20 @@ WITH_ARGUMENT(ftruncate64, "ftruncate", off_t)
 WITH_ARGUMENT(flock, "flock", int)
 WITH_ARGUMENT(fchmod, "chmod", mode_t)
 
+/* Only locks of a part of a file are meant; whatever else is asked of a descriptor takes effect. */
+#define CONTROL(NAME)                                                                                \
+    int NAME(int fd, int command, ...) {                                                             \
+        int (*real)(int, int, ...) = next(#NAME);                                                    \
+        va_list list;                                                                                \
+        va_start(list, command);                                                                     \
+        void *argument = va_arg(list, void *);                                                       \
+        va_end(list);                                                                                \
+        if (command != F_SETLK && command != F_SETLKW) return real(fd, command, argument);           \
+        THROUGH(int, "lock", path_of(fd, buffer), -1, real(fd, command, argument), "", 0, command)   \
+    }
+CONTROL(fcntl)
+CONTROL(fcntl64)
+
 int chmod(const char *name, mode_t mode) {
     int (*real)(const char *, mode_t) = next("chmod");
     THROUGH(int, "chmod", path_at(AT_FDCWD, name, buffer), -1, real(name, mode), "", 0, mode)

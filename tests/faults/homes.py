@@ -3,18 +3,17 @@
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jobq_json
 from jobq import lifecycle
 from jobq.errors import StoreUnreadable
 from jobq.executor import Kind, Outcome
 from jobq.store import Ended, Query, Wanted
-from jobq.testing import START, make_context, make_info, make_job, make_settings, new
+from jobq.testing import START, make_info, make_job, new
 
-(PROVIDER,) = jobq_json.jobq_stores()
+from . import stores
 
 State = dict[str, tuple[Any, ...]]
 """By id what matters of a job; under "paused" the queues that are."""
@@ -26,7 +25,7 @@ UNREADABLE: State = {"unreadable": ()}
 def opened(home: Path, *, warned: bool = False) -> Iterator[Any]:
     """A handle on a home's store; no record of it may be damaged, unless a warning is expected."""
     told: list[str] = []
-    store = PROVIDER.make(make_settings(), replace(make_context(home), warn=told.append))
+    store = stores.of(home).open(home, told.append)
     try:
         yield store
     finally:
@@ -78,20 +77,17 @@ def work(home: Path, kind: Kind, limit: int = 1) -> None:
         presence.close()
 
 
-def compact(home: Path) -> None:
-    with opened(home) as store:
-        assert store.access.compact()
-
-
 def furnish(home: Path) -> None:
-    """Jobs that completed, died, and wait, in the archive, the sorted run and the journal."""
+    """Jobs that completed, died, and wait: the last two in the log, the others where they stay."""
+    store = stores.of(home)
     add(home, "done-1", "done-2")
     work(home, Kind.SUCCESS, limit=2)
     add(home, "dead-1", "dead-2", max_attempts=1)
     work(home, Kind.FAILURE, limit=2)
     add(home, "run-1")
-    compact(home)
-    add(home, "journal-1", "journal-2")
+    store.tidy(home)
+    with store.killed(home):
+        add(home, "journal-1", "journal-2")
 
 
 def _large(home: Path) -> None:
@@ -100,10 +96,11 @@ def _large(home: Path) -> None:
     add(home, *(f"large-{number}" for number in range(6)), handler="unknown", payload={"text": "x" * 200_000})
 
 
-def _headless(home: Path) -> None:
-    """A store whose manifest is lost."""
+def _hurt(home: Path) -> None:
+    """A store that cannot be read before it is repaired."""
     furnish(home)
-    (home / "queue" / "queue.json").unlink()
+    stores.of(home).tidy(home)
+    stores.of(home).hurt(home)
 
 
 @dataclass(frozen=True)
@@ -133,9 +130,12 @@ OPERATIONS = {
     "prune": Operation(("prune", "--older-than", "1")),
     "pause": Operation(("pause", "default")),
     "compaction": Operation(("cancel", "journal-1"), prepare=_large),
-    "repair": Operation(("doctor", "--repair"), prepare=_headless),
+    "repair": Operation(("doctor", "--repair"), prepare=_hurt),
 }
 """All that changes a store from the command line, but for workers."""
+
+OF_JSON = {"compaction"}
+"""Those that only the JSON store has."""
 
 
 class Site:
@@ -144,10 +144,12 @@ class Site:
     Args:
         operation: what will be done in it.
         directory: where the prepared one is kept.
+        store: that they have.
     """
 
-    def __init__(self, operation: Operation, directory: Path) -> None:
+    def __init__(self, operation: Operation, directory: Path, store: stores.Kind = stores.JSON) -> None:
         self._prepared = directory / "prepared"
+        store.choose(self._prepared)
         if operation.prepare is not None:
             operation.prepare(self._prepared)
 

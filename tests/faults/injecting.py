@@ -31,18 +31,18 @@ CHANGING = (
 READING = ("open", "read", "pread", "stat", "opendir", "mmap")
 """Calls that look at files."""
 
-STEPS = (*CHANGING, "flock", "answer")
+STEPS = (*CHANGING, "flock", "lock", "answer")
 """Between two of them nothing happens that another process could see; `answer` is a write to the standard output."""
 
 ERRORS = {
     "ENOSPC": ("create", "write", "pwrite", "fsync", "fdatasync", "rename", "mkdir"),
     "EDQUOT": ("create", "write", "pwrite", "fsync", "fdatasync", "rename", "mkdir"),
-    "EIO": (*CHANGING, "open", "read", "pread", "stat", "opendir", "flock"),
+    "EIO": (*CHANGING, "open", "read", "pread", "stat", "opendir", "flock", "lock"),
     "EROFS": ("create", "openw", "rename", "unlink", "mkdir", "chmod"),
     "EMFILE": ("create", "openw", "open", "opendir"),
-    "EINTR": ("create", "openw", "open", "read", "write", "flock", "fdatasync"),
+    "EINTR": ("create", "openw", "open", "read", "write", "flock", "lock", "fdatasync"),
     "ENOMEM": ("mmap",),
-    "ENOLCK": ("flock",),
+    "ENOLCK": ("flock", "lock"),
     "ENOSYS": ("flock",),
 }
 """The calls that an error can come from."""

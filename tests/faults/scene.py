@@ -18,6 +18,7 @@ from typing import Any
 from tests.integration.conftest import Cli, eventually
 
 from .history import History
+from .stores import JSON, Kind
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -34,9 +35,9 @@ JOINED = re.compile(r"^worker (\w+) \(pid (\d+)\)", re.MULTILINE)
 
 
 class Scene:
-    """One home with its history. A seed draws the instants of death; a failure tells it."""
+    """One home with its history and a store. A seed draws the instants of death; a failure tells it."""
 
-    def __init__(self, jobq: Cli, seed: int, **settings: str) -> None:
+    def __init__(self, jobq: Cli, seed: int, store: Kind = JSON, **settings: str) -> None:
         self.jobq, self.seed, self.chance = jobq, seed, random.Random(seed)
         self.history = History(jobq.directory / "history")
         self.kills = 0
@@ -47,6 +48,7 @@ class Scene:
         self._errors: list[Path] = []
         values = {"max-losses": "100000", "backoff-initial": "0.01", "backoff-jitter": "false"} | settings
         jobq.environ.update({f"JOBQ_{name.upper().replace('-', '_')}": value for name, value in values.items()})
+        store.choose(jobq.home)
         jobq("config", "set", "handlers-path", str(PROGRAMS))
         with (jobq.home / "config.toml").open("a") as file:
             file.write("\n[handlers]\n" + "".join(f'{name} = "{name}:run"\n' for name in HANDLERS))
@@ -194,12 +196,12 @@ def spread(seconds: list[float]) -> str:
 
 
 @contextlib.contextmanager
-def scene_in(directory: Path, seed: int, **settings: str) -> Iterator[Scene]:
+def scene_in(directory: Path, seed: int, store: Kind = JSON, **settings: str) -> Iterator[Scene]:
     """A scene in a fresh home; whatever was started ends with it."""
     directory.mkdir()
     jobq = Cli(directory)
     try:
-        scene = Scene(jobq, seed, **settings)
+        scene = Scene(jobq, seed, store, **settings)
         try:
             yield scene
         finally:

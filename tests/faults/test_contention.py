@@ -46,10 +46,10 @@ def said(process):
     return process.stdout.readline().decode().rstrip("\n")
 
 
-def test_each_of_many_that_enqueue_at_once_has_its_turn(tmp_path, figure):
+def test_each_of_many_that_enqueue_at_once_has_its_turn(tmp_path, store, figure):
     count, workers = rounds(short=8, full=50, long=50), rounds(short=2, full=8, long=8)
     seconds = rounds(short=5, full=600, long=1800) / 10
-    with scene_in(tmp_path / "scene", seed=0) as scene:
+    with scene_in(tmp_path / "scene", seed=0, store=store) as scene:
         started = [scene.start_worker() for _ in range(workers)]
         eventually(lambda: len(living(scene.jobq.home)) == workers)
         contenders = start(scene, PROGRAMS / "contenders.py", scene.history.directory, count, seconds)
@@ -82,10 +82,10 @@ def test_each_of_many_that_enqueue_at_once_has_its_turn(tmp_path, figure):
     )
 
 
-def test_a_lock_whose_holder_is_killed_is_free_at_once(tmp_path, figure):
+def test_a_lock_whose_holder_is_killed_is_free_at_once(tmp_path, store, figure):
     """It is killed in the middle of a write, while others wait."""
     total, freed = rounds(short=3, full=150, long=1000), []
-    with scene_in(tmp_path / "scene", seed=0) as scene:
+    with scene_in(tmp_path / "scene", seed=0, store=store) as scene:
         ids = scene.add_all({"command": ["true"]})
         waiters = [start(scene, "-c", WAITER) for _ in range(rounds(short=2, full=10, long=10))]
         assert {said(waiter) for waiter in waiters} == {"open"}

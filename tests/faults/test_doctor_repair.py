@@ -1,17 +1,15 @@
 """`doctor --repair` is killed, or refused, at every call: done again it comes to the same, and nothing readable is lost."""
 
-from dataclasses import replace
-
 import pytest
 
 from jobq.executor import Kind
 from jobq.store import Query
-from jobq.testing import make_context, make_settings
 
 from .capabilities import need
-from .homes import PROVIDER, Operation, Site, add, compact, work
+from .homes import Operation, Site, add, work
 from .injecting import ERRORS, KILL, KILLED, STEPS, Fault, noted, spread
 from .sizes import rounds
+from .stores import JSON
 
 EVERY = 10**6
 EVIL = b'"command":"evil"'
@@ -22,10 +20,10 @@ def furnish(home):
     add(home, "done-1", "done-2", "done-3")
     work(home, Kind.SUCCESS, limit=3)
     add(home, "run-1", "run-2", "run-3")
-    compact(home)
+    JSON.tidy(home)
     old = {path: path.read_bytes() for path in (home / "queue").glob("j*-2.jsonl")}
     add(home, "run-4")
-    compact(home)
+    JSON.tidy(home)
     for path, content in old.items():
         path.write_bytes(content)
         path.chmod(0o600)
@@ -109,7 +107,7 @@ class Repair:
         self.done += 1
 
     def _jobs(self):
-        store = PROVIDER.make(make_settings(), replace(make_context(self._cli.home), warn=lambda _: None))
+        store = JSON.open(self._cli.home, lambda _: None)
         try:
             store.repair()
             problems = store.check()

@@ -19,10 +19,11 @@ from jobq.store import Query, Wanted
 from jobq.testing import START, make_info
 
 from .capabilities import need
-from .homes import add, compact, goes_on, opened, work
+from .homes import add, goes_on, opened, work
 from .injecting import CHANGING, READING, STOP, Fault, noted
 from .preloading import library
 from .sizes import SIZE, rounds
+from .stores import JSON
 
 CALLS = (*CHANGING, *READING, "flock")
 PROGRAM = Path(__file__).parent / "programs" / "two_at_once.py"
@@ -99,7 +100,7 @@ def furnish(home):
     with opened(home) as store:
         job = store.get("cancelled-1")
         store.change(job, lifecycle.cancel(job, now=START), now=START)
-    compact(home)
+    JSON.tidy(home)
     add(home, "waiting-2", "waiting-3")
     add(home, "urgent-1", priority=1)  # with it, the next compaction moves the others
 
@@ -151,7 +152,7 @@ class Table:
         if (self._home / "queue").exists():
             goes_on(self._home)
             before = self._found()
-            compact(self._home)
+            JSON.tidy(self._home)
             assert self._found() == before
 
     def _found(self):

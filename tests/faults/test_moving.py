@@ -5,9 +5,13 @@ import subprocess
 import sys
 import time
 
+import pytest
+
+from .capabilities import need
 from .machines import living
 from .scene import PROGRAMS, eventually, scene_in
 from .sizes import rounds
+from .stores import SQLITE
 
 PATIENCE = 600.0
 """Seconds for a command that reads or moves all of the jobs."""
@@ -26,8 +30,11 @@ def kept(scene):
     return text.splitlines()
 
 
-def test_a_queue_is_moved_under_load_by_movers_that_are_killed(tmp_path, figure):
+@pytest.mark.parametrize("there", ["json:there", "sqlite:"])
+def test_a_queue_is_moved_under_load_by_movers_that_are_killed(tmp_path, there, figure):
     """Every job is there exactly once as it was; what runs meanwhile runs as if nothing had been moved."""
+    if there == SQLITE.url:
+        need(SQLITE.module)
     with scene_in(tmp_path / "scene", seed=0) as scene:
         ids = [f"kept-{number}" for number in range(KEPT)]
         spec = {"command": "false", "queue": "kept", "run_at": LATER}
@@ -42,7 +49,7 @@ def test_a_queue_is_moved_under_load_by_movers_that_are_killed(tmp_path, figure)
         scene.jobq.processes.append(followers)
         took, killed = [], 0
         for number in range(MOVES):
-            url = ("json:there", "json:")[number % 2]
+            url = (there, "json:")[number % 2]
             told = len(scene.told())
             eventually(lambda told=told: len(scene.told()) > told + 5)
             longest = max(took, default=2.0)
@@ -69,7 +76,7 @@ def test_a_queue_is_moved_under_load_by_movers_that_are_killed(tmp_path, figure)
         runs = [run for job in jobs for run in job["history"]]
         assert {run["outcome"] for run in runs} <= {"completed", "failed", "released"}
     figure(
-        "a queue moved under load",
+        f"a queue moved under load to {there} and back",
         f"{KEPT} jobs that wait, 2 workers, 2 enqueuers: {MOVES} moves, {killed} movers killed before their end; "
         f"{len(jobs)} jobs were enqueued and done meanwhile; a move took {max(took):.1f} s at most",
     )

@@ -18,12 +18,12 @@ def homes(kills):
     return [min(KILLS_PER_HOME, kills - done) for done in range(0, kills, KILLS_PER_HOME)]
 
 
-def test_a_client_that_enqueues_is_killed_at_any_instant(tmp_path, figure):
+def test_a_client_that_enqueues_is_killed_at_any_instant(tmp_path, store, figure):
     """F01, programs: each is killed within its first calls."""
     known, jobs = 0, 0
     sizes = homes(rounds(short=150, full=2000, long=9500))
     for home, kills in enumerate(sizes):
-        with scene_in(tmp_path / str(home), seed=home) as scene:
+        with scene_in(tmp_path / str(home), seed=home, store=store) as scene:
             client = scene.client()
             for _ in range(kills):
                 client.stdin.write(f"{scene.numbers(1000).start}\n")
@@ -40,11 +40,11 @@ def test_a_client_that_enqueues_is_killed_at_any_instant(tmp_path, figure):
     )
 
 
-def test_the_enqueuing_command_line_is_killed_at_any_instant(tmp_path, figure):
+def test_the_enqueuing_command_line_is_killed_at_any_instant(tmp_path, store, figure):
     """F01, commands: each is killed between its start and its usual end."""
     kills, known, unknown = 0, 0, 0
     for home, count in enumerate(homes(rounds(short=15, full=250, long=1000))):
-        with scene_in(tmp_path / str(home), seed=home) as scene:
+        with scene_in(tmp_path / str(home), seed=home, store=store) as scene:
             begin = time.monotonic()
             scene.enqueue(1)
             usual = time.monotonic() - begin
@@ -71,11 +71,11 @@ def test_the_enqueuing_command_line_is_killed_at_any_instant(tmp_path, figure):
     )
 
 
-def test_workers_are_killed_at_any_instant(tmp_path, figure):
+def test_workers_are_killed_at_any_instant(tmp_path, store, figure):
     """F02: two or three work, one of them is killed and another one started, again and again."""
     kills, jobs, starts, lost, takeovers = 0, 0, 0, 0, []
     for home, count in enumerate(homes(rounds(short=30, full=1000, long=10_000))):
-        with scene_in(tmp_path / str(home), seed=home) as scene:
+        with scene_in(tmp_path / str(home), seed=home, store=store) as scene:
             workers = []
             while scene.kills < count:
                 if scene.kills % 20 == 0 and (fewer := 200 - scene.waiting()) > 0:
@@ -100,12 +100,12 @@ def test_workers_are_killed_at_any_instant(tmp_path, figure):
     )
 
 
-def test_everybody_is_killed_at_once(tmp_path, figure):
+def test_everybody_is_killed_at_once(tmp_path, store, figure):
     """F04: two workers and two clients in one process group, which is killed."""
     kills, jobs, lost = 0, 0, 0
     total = rounds(short=4, full=60, long=500)
     for home, first in enumerate(range(0, total, 20)):
-        with scene_in(tmp_path / str(home), seed=home) as scene:
+        with scene_in(tmp_path / str(home), seed=home, store=store) as scene:
             for _ in range(first, min(first + 20, total)):
                 group = subprocess.Popen(["sleep", "1000"], process_group=0)
                 workers = [scene.start_worker("-n", "3", process_group=group.pid) for _ in range(2)]

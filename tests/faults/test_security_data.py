@@ -22,9 +22,10 @@ from jobq.times import parse_duration, parse_time
 from tests.integration.terminals import Terminal
 
 from .capabilities import need
-from .homes import PROVIDER, add, compact
+from .homes import add
 from .injecting import spread
 from .sizes import rounds
+from .stores import JSON
 
 EVERY = 10**6
 CANARY = "canary-5f3759df"
@@ -157,15 +158,15 @@ INTERNAL = [
 
 def test_no_name_of_a_queue_or_a_job_collides_with_one_of_the_stores_own(tmp_path):
     from jobq.store import Query
-    from jobq.testing import START, make_context, make_settings
+    from jobq.testing import START
 
     home = tmp_path / "home"
     for name in INTERNAL:
         add(home, name, queue=name, tags=(name,))
-    compact(home)
+    JSON.tidy(home)
     for name in INTERNAL:
         add(home, f"{name}-2", queue=name)
-    store = PROVIDER.make(make_settings(), make_context(home))
+    store = JSON.open(home, lambda _: None)
     try:
         store.pause("paused", True, now=START)
         assert store.check() == []

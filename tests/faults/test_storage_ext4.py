@@ -21,6 +21,7 @@ from .homes import UNREADABLE, state_of
 from .injecting import SKIP, Fault, command
 from .namespaces import CliOnDisk, Mounts
 from .sizes import SIZE, rounds
+from .stores import JSON
 
 SHUTDOWN, WITH_FLUSH = 0x8004587D, 0
 """EXT4_IOC_SHUTDOWN: from now on nothing reaches the disk, and every call that would fails. Without a flush Linux may
@@ -41,8 +42,8 @@ DONE = re.compile(r"^\S+  (\S+)  completed after", re.MULTILINE)
 class Machine:
     """A disk with ext4 on it, a program that adds jobs without an end, and a worker that does them."""
 
-    def __init__(self, cli, directory):
-        self.cli, self._directory = cli, directory
+    def __init__(self, cli, directory, store):
+        self.cli, self._directory, self._store = cli, directory, store
         self.image, self._copy = directory / "image", directory / "copy"
         self._out, self._log = directory / "writer.out", directory / "worker.out"
         self._errors = directory / "errors"
@@ -54,6 +55,7 @@ class Machine:
     def _format(self):
         self.cli.mounts.run('rm -f "$1" && truncate -s 24M "$1" && mkfs.ext4 -q -O ^metadata_csum "$1"', self.image)
         self.cli.mount("ext4", "loop", self.image)
+        self._store.choose(self.home)
 
     def renew(self):
         """Begin with an empty disk and nothing acknowledged."""
@@ -115,11 +117,11 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path):
+def machine(tmp_path, store):
     need("root", "loop")
     mounts = Mounts()
     cli = CliOnDisk(tmp_path / "cli", mounts)
-    made = Machine(cli, tmp_path)
+    made = Machine(cli, tmp_path, store)
     yield made
     made.end()
     cli.close()
@@ -176,6 +178,7 @@ for number in itertools.count():
 """
 
 
+@pytest.mark.parametrize("store", [JSON], indirect=True, ids=[""])
 @pytest.mark.parametrize(("mode", "loses"), [("DELETE", True), ("WAL", False)])
 def test_the_lab_finds_what_a_database_is_known_to_lose(machine, tmp_path, mode, loses, figure):
     """SQLite does not sync the directory that its journal was removed from: the last commit may be undone (F22)."""
@@ -224,7 +227,7 @@ def test_a_disk_that_is_gone_in_an_instant(machine, figure):
     figure("F23", f"{number} shutdowns of ext4 at a random instant, {len(acknowledged)} jobs acknowledged: 0 lost")
 
 
-def test_after_a_sync_that_failed_nothing_is_believed(tmp_path, figure):
+def test_after_a_sync_that_failed_nothing_is_believed(tmp_path, store, figure):
     need("root", "loop")
     mounts = Mounts()
     cli = CliOnDisk(tmp_path / "cli", mounts)
@@ -237,6 +240,7 @@ def test_after_a_sync_that_failed_nothing_is_believed(tmp_path, figure):
             mounts.run('mount -t tmpfs -o size=4m none "$1"', small)
             mounts.run('truncate -s 24M "$1/image" && mkfs.ext4 -q -O ^metadata_csum "$1/image"', small)
             cli.mount("ext4", "loop", small / "image")
+            store.choose(cli.seen_home)
             acknowledged = []
             for index in range(40):
                 spec = f'{{"id": "job-{index}", "handler": "unknown", "payload": {{"text": "{"x" * 800_000}"}}}}'

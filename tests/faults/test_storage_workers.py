@@ -30,9 +30,10 @@ class Shop:
         lost: how many runs were lost, in all.
     """
 
-    def __init__(self, directory, cli):
+    def __init__(self, directory, cli, store):
         self.cli = cli
         self._prepared, self._notes, self._log = directory / "prepared", directory / "notes", directory / "log"
+        store.choose(self._prepared)
         for job_id in JOBS:
             add(self._prepared, job_id, command=f"echo {job_id} $JOBQ_RUN >> {self._log}")
         self.lost = 0
@@ -80,11 +81,11 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path, new_cli):
+def shop(tmp_path, new_cli, store):
     need("compiler")
     cli = new_cli(tmp_path / "cli")
     cli.environ["PYTHONSAFEPATH"] = "1"
-    return Shop(tmp_path, cli)
+    return Shop(tmp_path, cli, store)
 
 
 @pytest.mark.parametrize("action", [KILL, KILLED])

@@ -9,17 +9,14 @@ import sys
 import time
 from pathlib import Path
 
-import jobq_json
-from jobq.testing import make_context, make_settings
-
-(PROVIDER,) = jobq_json.jobq_stores()
+sys.path.insert(0, str(Path(__file__).parents[3]))
+from tests.faults import stores
 
 
 def hold(home):
     """Take the lock, and be in the middle of a write."""
-    with PROVIDER.make(make_settings(), make_context(home)).access.writing() as generation:
-        with open(generation.journal.path, "ab", buffering=0) as journal:
-            journal.write(b'{"op":"add","sizes":[')
+    kind = stores.of(home)
+    with kind.held(kind.open(home, print)):
         print(os.getpid(), flush=True)
         time.sleep(1000)
 
