@@ -42,7 +42,7 @@ ERRORS = {
     "EMFILE": ("create", "openw", "open", "opendir"),
     "EINTR": ("create", "openw", "open", "read", "write", "flock", "lock", "fdatasync"),
     "ENOMEM": ("mmap",),
-    "ENOLCK": ("flock", "lock"),
+    "ENOLCK": ("flock",),
     "ENOSYS": ("flock",),
 }
 """The calls that an error can come from."""

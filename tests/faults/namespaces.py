@@ -1,14 +1,19 @@
 """Mounts that only a test's own processes see, and the command line in there."""
 
+import ast
 import gc
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.integration.conftest import Cli, eventually
 
+from .homes import State
 from .injecting import Fault
+
+PROGRAM = Path(__file__).parent / "programs" / "state.py"
 
 
 class Mounts:
@@ -36,6 +41,18 @@ class Mounts:
     def seen(self, path: Path) -> Path:
         """A path in there, as it can be used out here."""
         return Path(f"/proc/{self._keeper.pid}/root{path}")
+
+    def state_of(self, home: Path) -> State:
+        """What the store of a home in there holds, as `homes.state_of` has it, found out in there.
+
+        A way through /proc is none for every store: SQLite follows the link in it, to a directory out here.
+        """
+        done = subprocess.run(
+            [*self.prefix, sys.executable, PROGRAM, home], check=False, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        state: State = ast.literal_eval(done.stdout)
+        return state
 
     def close(self) -> None:
         self._keeper.kill()

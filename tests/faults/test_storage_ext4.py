@@ -17,7 +17,7 @@ import pytest
 
 from .capabilities import need
 from .conftest import eventually
-from .homes import UNREADABLE, state_of
+from .homes import UNREADABLE
 from .injecting import SKIP, Fault, command
 from .namespaces import CliOnDisk, Mounts
 from .sizes import SIZE, rounds
@@ -47,7 +47,6 @@ class Machine:
         self.image, self._copy = directory / "image", directory / "copy"
         self._out, self._log = directory / "writer.out", directory / "worker.out"
         self._errors = directory / "errors"
-        self.home = cli.seen_home
         self._number = 0
         self.processes = []
         self._format()
@@ -55,7 +54,7 @@ class Machine:
     def _format(self):
         self.cli.mounts.run('rm -f "$1" && truncate -s 24M "$1" && mkfs.ext4 -q -O ^metadata_csum "$1"', self.image)
         self.cli.mount("ext4", "loop", self.image)
-        self._store.choose(self.home)
+        self._store.choose(self.cli.seen_home)
 
     def renew(self):
         """Begin with an empty disk and nothing acknowledged."""
@@ -96,7 +95,7 @@ class Machine:
     def cut(self):
         """What was acknowledged and done when the power was cut, and what the store on the disk holds after it."""
         with self.cut_off() as place:
-            return self.acknowledged(), self.done(), state_of(place / "home")
+            return self.acknowledged(), self.done(), self.cli.mounts.state_of(place / "home")
 
     @contextlib.contextmanager
     def cut_off(self):
@@ -108,7 +107,7 @@ class Machine:
         place.mkdir(exist_ok=True)
         self.cli.mounts.run('mount -o loop "$1" "$2"', self._copy, place)
         try:
-            yield self.cli.mounts.seen(place)
+            yield place
         finally:
             gc.collect()  # what was mapped of it keeps it busy
             self.cli.mounts.run('umount "$1"', place)
@@ -195,7 +194,9 @@ def test_the_lab_finds_what_a_database_is_known_to_lose(machine, tmp_path, mode,
         copy = tmp_path / f"copy-{cuts}"
         with machine.cut_off() as place:
             acknowledged = int(out.read_text().split("\n")[-2])
-            shutil.copytree(place, copy)  # SQLite itself follows the link into the namespace, to another directory
+            shutil.copytree(
+                machine.cli.mounts.seen(place), copy
+            )  # SQLite itself follows the link into the namespace, to another directory
         with contextlib.closing(sqlite3.connect(copy / "database")) as found:
             (last,) = found.execute("SELECT max(number) FROM acknowledged").fetchone()
         cuts += 1
@@ -223,7 +224,7 @@ def test_a_disk_that_is_gone_in_an_instant(machine, figure):
         acknowledged, done = machine.acknowledged(), machine.done()
         machine.cli.unmount()
         machine.cli.mount("ext4", "loop", machine.image)
-        assert lost(acknowledged, done, state_of(machine.home)) == []
+        assert lost(acknowledged, done, machine.cli.mounts.state_of(machine.cli.home)) == []
     figure("F23", f"{number} shutdowns of ext4 at a random instant, {len(acknowledged)} jobs acknowledged: 0 lost")
 
 
@@ -253,7 +254,7 @@ def test_after_a_sync_that_failed_nothing_is_believed(tmp_path, store, figure):
             mounts.run('umount "$1"', cli.disk, check=False)
             mounts.run('mount -o remount,size=40m "$1"', small)
             cli.mount("ext4", "loop", small / "image")
-            found = state_of(cli.seen_home)
+            found = mounts.state_of(cli.home)
             assert [job_id for job_id in acknowledged if job_id not in found] == []
             kept += len(acknowledged)
             cli.unmount()
