@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 from jobq.app import App
@@ -22,6 +24,9 @@ PAUSE_SECONDS = 1.0
 
 _STORE, _LOG, _JOINED = "--store", "--log-of", "--joined-fd"
 
+_HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+"""What a worker is stopped with."""
+
 
 def follow(state: Globals, url: str, worker_id: str, stopped: Callable[[], bool]) -> None:
     """Become a worker of the store that the queue is in now; return only when it is stopped before.
@@ -37,14 +42,19 @@ def follow(state: Globals, url: str, worker_id: str, stopped: Callable[[], bool]
         while not stopped():
             try:
                 if _reached(state, state.store) == url:
-                    _become(state, [*_own(sys.argv[1:], _LOG, _JOINED), _LOG, worker_id])
+                    _become(state, [*_own(sys.argv[1:], _LOG, _JOINED), _LOG, worker_id], stopped)
                 _reached(state, url)
-                _become(state, [*_own(sys.argv[1:], _LOG, _JOINED, _STORE), _STORE, url, _LOG, worker_id])
+                _become(state, [*_own(sys.argv[1:], _LOG, _JOINED, _STORE), _STORE, url, _LOG, worker_id], stopped)
             except JobqError as error:
                 if str(error) != told:
                     told = str(error)
                     state.warn(f"{url} cannot be used yet, trying again: {error}")
             state.app.clock.wait(nothing, PAUSE_SECONDS)
+
+
+def hear_again() -> None:
+    """In the new process, once signals stop it as they should: hear what has come since the old one was given up."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
 
 
 def take_over_log(directory: Path, before: str, worker_id: str) -> bool:
@@ -79,8 +89,12 @@ def _own(arguments: Sequence[str], *added: str) -> list[str]:
     return words
 
 
-def _become(state: Globals, arguments: Sequence[str]) -> NoReturn:
+def _become(state: Globals, arguments: Sequence[str], stopped: Callable[[], bool]) -> NoReturn:
+    # The new process has the mask, and the signals that wait behind it: else they would be lost, or kill it too early
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     state.close()  # whoever is still to be told something is
     sys.stdout.flush()
     os.closerange(3, min(os.sysconf("SC_OPEN_MAX"), 1 << 20))
+    if stopped():  # by a signal from before, or one that another thread took
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
     os.execv(sys.executable, [sys.executable, "-P", "-m", "jobq", *arguments])

@@ -75,7 +75,7 @@ def start(
 
         return detach_worker(state)
     from jobq.cli.detach import greeting
-    from jobq.cli.follow import follow, take_over_log
+    from jobq.cli.follow import follow, hear_again, take_over_log
     from jobq.cli.lines import Lines, told
     from jobq.processes import become_subreaper
     from jobq.worker import Worker
@@ -96,6 +96,8 @@ def start(
     stopper.install()
 
     follows = log_of is not None
+    if follows:
+        hear_again()
 
     def joined(info: WorkerInfo) -> None:
         nonlocal follows

@@ -123,6 +123,11 @@ static int fails(int wrong) {
 
 static int skipped(int wrong) { return wrong && strcmp(action, "skip") == 0; }
 
+/* How much of a write is made. */
+static size_t part(int wrong, size_t length) {
+    return wrong && strcmp(action, "short") == 0 && length > 4 ? length / 2 : length;
+}
+
 static void after(int wrong) {
     if (wrong && strcmp(action, "killed") == 0) die();
 }
@@ -185,8 +190,7 @@ ssize_t write(int fd, const void *data, size_t length) {
     if (path == NULL) return real(fd, data, length);
     const char *call = *path == '/' ? "write" : "answer";
     int wrong = chosen(call);
-    if (wrong && strcmp(action, "short") == 0 && length > 4) length /= 2;
-    ssize_t result = fails(wrong) ? -1 : real(fd, data, length);
+    ssize_t result = fails(wrong) ? -1 : real(fd, data, part(wrong, length));
     int kept = errno;
     note(call, result, lseek(fd, 0, SEEK_CUR) - result, path, data, result > 0 ? result : 0);
     errno = kept;
@@ -197,7 +201,8 @@ ssize_t write(int fd, const void *data, size_t length) {
 #define WRITE_AT(NAME)                                                                                         \
     ssize_t NAME(int fd, const void *data, size_t length, off_t offset) {                                      \
         ssize_t (*real)(int, const void *, size_t, off_t) = next(#NAME);                                       \
-        THROUGH(ssize_t, "pwrite", path_of(fd, buffer), -1, real(fd, data, length, offset), data, length, offset) \
+        THROUGH(ssize_t, "pwrite", path_of(fd, buffer), -1, real(fd, data, part(wrong, length), offset), data, \
+                part(wrong, length), offset)                                                                   \
     }
 WRITE_AT(pwrite)
 WRITE_AT(pwrite64)

@@ -134,8 +134,10 @@ OPERATIONS = {
 }
 """All that changes a store from the command line, but for workers."""
 
-OF_JSON = {"compaction"}
-"""Those that only the JSON store has."""
+
+def operations(store: stores.Kind) -> list[str]:
+    """The names of those that a store has: there is nothing that all would call a compaction."""
+    return [name for name in OPERATIONS if store is stores.JSON or name != "compaction"]
 
 
 class Site:

@@ -4,7 +4,7 @@ import ast
 import gc
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from tests.integration.conftest import Cli, eventually
 
 from .homes import State
 from .injecting import Fault
+from .stores import Kind
 
 PROGRAM = Path(__file__).parent / "programs" / "state.py"
 
@@ -65,11 +66,12 @@ class CliOnDisk(Cli):
     Args:
         directory: where everything else is; its outside is the same in there.
         mounts: the namespace.
+        store: of the home.
     """
 
-    def __init__(self, directory: Path, mounts: Mounts) -> None:
+    def __init__(self, directory: Path, mounts: Mounts, store: Kind) -> None:
         super().__init__(directory)
-        self.mounts, self.disk = mounts, directory / "disk"
+        self.mounts, self.disk, self._store = mounts, directory / "disk", store
         self.disk.mkdir()
         self.home = self.disk / "home"
         self.environ: dict[str, str] = {**self.environ, "JOBQ_HOME": str(self.home), "PYTHONSAFEPATH": "1"}
@@ -89,8 +91,10 @@ class CliOnDisk(Cli):
         return process
 
     def mount(self, kind: str, options: str, source: object = "none") -> None:
-        """Mount the disk."""
+        """Mount the disk; a home on it that is not there yet will have the store."""
         self.mounts.run(f'mount -t {kind} -o {options} "$1" "$2" && chmod 700 "$2"', source, self.disk)
+        if not self.seen_home.exists():
+            self._store.choose(self.seen_home)
 
     def unmount(self) -> None:
         """Take the disk away, once nothing uses it: what a killed worker has started may be about to end."""
@@ -115,6 +119,6 @@ class CliOnDisk(Cli):
         return path
 
 
-def content(directory: Path) -> Mapping[str, bytes]:
-    """The files of a directory and what is in them."""
-    return {path.name: path.read_bytes() for path in sorted(directory.iterdir()) if path.is_file()}
+def content(files: Iterable[Path]) -> Mapping[str, bytes]:
+    """What is in files, by their names."""
+    return {path.name: path.read_bytes() for path in files}

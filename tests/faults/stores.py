@@ -42,7 +42,7 @@ class Kind:
     def choose(self, home: Path) -> None:
         """Have a home name it, where it is not the one that homes have unless they name one."""
         if self is not JSON:
-            home.mkdir(mode=0o700, exist_ok=True)
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
             config = home / "config.toml"
             config.touch(mode=0o600)
             config.write_text(f'store = "{self.url}"\n')
@@ -59,8 +59,12 @@ class Kind:
     def move(self, home: Path, to: Path) -> None:
         """Take all that the store consists of from one directory to another."""
         to.mkdir(exist_ok=True)
-        for path in filter(Path.exists, map(home.joinpath, self.places)):
+        for path in self.moved(home):
             path.rename(to / path.name)
+
+    def moved(self, home: Path) -> list[Path]:
+        """What of the places is there."""
+        return [home / place for place in self.places if (home / place).exists()]
 
     def tidy(self, home: Path) -> None:
         """Bring what is in the log to where it stays."""

@@ -10,6 +10,7 @@ from tests.integration.terminals import Terminal
 from .capabilities import need
 from .namespaces import CliOnDisk, Mounts
 from .sizes import rounds
+from .stores import JSON
 from .watched import MOST_MEMORY, Watched, attempts, over, unruly
 
 LIMIT = 10 << 20
@@ -61,7 +62,7 @@ def test_a_flood_is_kept_at_both_ends_and_costs_no_other(jobq, tmp_path, figure)
 def test_a_flood_on_a_disk_that_is_nearly_full_takes_no_room_from_the_queue(tmp_path, figure):
     need("root", "mounts")
     mounts = Mounts()
-    cli = CliOnDisk(tmp_path / "cli", mounts)
+    cli = CliOnDisk(tmp_path / "cli", mounts, JSON)
     try:
         cli.mount("tmpfs", "size=12m")
         watched = Watched(cli, seen=cli.seen_home)

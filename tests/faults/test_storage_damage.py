@@ -139,22 +139,23 @@ def test_a_worker_runs_nothing_of_a_damaged_record(furnished, figure):
     figure("F34 worker", f"{number} damaged records: told, not run; the sound job behind each was done")
 
 
-def test_a_store_that_is_taken_away_is_not_made_anew_and_found_again(new_cli, tmp_path, figure):
-    cli = new_cli(tmp_path / "cli")
+def test_a_store_that_is_taken_away_is_not_made_anew_and_found_again(new_cli, tmp_path, store, figure):
+    cli, elsewhere = new_cli(tmp_path / "cli"), tmp_path / "elsewhere"
     number = rounds(short=1, full=5, long=20)
+    store.choose(cli.home)
     running = Running(cli, tmp_path, 2)
-    queue = cli.home / "queue"
     for index in range(number):
         ids = running.begin()
-        queue.rename(tmp_path / "elsewhere")
+        store.move(cli.home, elsewhere)
         running.end()
         eventually(lambda: running.troubles() > index)  # noqa: B023 - asked at once
         answer = cli("add", "--", "true", code=5)
         assert answer.out == b""
-        assert not (queue / "queue.json").exists()
-        shutil.rmtree(queue, ignore_errors=True)
-        (tmp_path / "elsewhere").rename(queue)
-        running.recorded(cli.home, ids)
+        assert store.files(cli.home) == []
+        for path in store.moved(cli.home):
+            shutil.rmtree(path)
+        store.move(elsewhere, cli.home)
+        running.recorded(ids)
     assert cli.stop(running.process) == 0
     figure(
         "F33",
@@ -183,7 +184,7 @@ def test_a_directory_that_is_closed_for_a_while(tmp_path, figure):
             answer = cli("add", "--", "true", code=5)
             assert "Permission denied" in answer.stderr
             (cli.home / "queue").chmod(0o700)
-            running.recorded(cli.home, ids)
+            running.recorded(ids)
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(30) == 0
         figure("F32", f"{number} times a store that nobody may read: said, and all recorded after")

@@ -42,8 +42,8 @@ DONE = re.compile(r"^\S+  (\S+)  completed after", re.MULTILINE)
 class Machine:
     """A disk with ext4 on it, a program that adds jobs without an end, and a worker that does them."""
 
-    def __init__(self, cli, directory, store):
-        self.cli, self._directory, self._store = cli, directory, store
+    def __init__(self, cli, directory):
+        self.cli, self._directory = cli, directory
         self.image, self._copy = directory / "image", directory / "copy"
         self._out, self._log = directory / "writer.out", directory / "worker.out"
         self._errors = directory / "errors"
@@ -54,7 +54,6 @@ class Machine:
     def _format(self):
         self.cli.mounts.run('rm -f "$1" && truncate -s 24M "$1" && mkfs.ext4 -q -O ^metadata_csum "$1"', self.image)
         self.cli.mount("ext4", "loop", self.image)
-        self._store.choose(self.cli.seen_home)
 
     def renew(self):
         """Begin with an empty disk and nothing acknowledged."""
@@ -119,8 +118,8 @@ class Machine:
 def machine(tmp_path, store):
     need("root", "loop")
     mounts = Mounts()
-    cli = CliOnDisk(tmp_path / "cli", mounts)
-    made = Machine(cli, tmp_path, store)
+    cli = CliOnDisk(tmp_path / "cli", mounts, store)
+    made = Machine(cli, tmp_path)
     yield made
     made.end()
     cli.close()
@@ -231,7 +230,7 @@ def test_a_disk_that_is_gone_in_an_instant(machine, figure):
 def test_after_a_sync_that_failed_nothing_is_believed(tmp_path, store, figure):
     need("root", "loop")
     mounts = Mounts()
-    cli = CliOnDisk(tmp_path / "cli", mounts)
+    cli = CliOnDisk(tmp_path / "cli", mounts, store)
     small = tmp_path / "small"
     small.mkdir()
     number = rounds(short=1, full=10, long=50)
@@ -241,7 +240,6 @@ def test_after_a_sync_that_failed_nothing_is_believed(tmp_path, store, figure):
             mounts.run('mount -t tmpfs -o size=4m none "$1"', small)
             mounts.run('truncate -s 24M "$1/image" && mkfs.ext4 -q -O ^metadata_csum "$1/image"', small)
             cli.mount("ext4", "loop", small / "image")
-            store.choose(cli.seen_home)
             acknowledged = []
             for index in range(40):
                 spec = f'{{"id": "job-{index}", "handler": "unknown", "payload": {{"text": "{"x" * 800_000}"}}}}'

@@ -2,12 +2,13 @@
 
 import contextlib
 import time
+from pathlib import Path
 
 import pytest
 
 from .capabilities import need
 from .conftest import eventually
-from .homes import OPERATIONS, Site, state_of
+from .homes import OPERATIONS, Site, operations, state_of
 from .injecting import Fault, noted
 from .namespaces import CliOnDisk, Mounts, content
 from .sizes import rounds
@@ -19,11 +20,11 @@ TROUBLE = "store trouble"
 
 
 @pytest.fixture
-def on_disk(tmp_path):
-    """The command line with its home on a disk of its own, which is to be mounted."""
+def on_disk(tmp_path, store):
+    """The command line with its home on a disk of its own, which is to be mounted; its store is `store`."""
     need("root", "mounts")
     mounts = Mounts()
-    cli = CliOnDisk(tmp_path / "cli", mounts)
+    cli = CliOnDisk(tmp_path / "cli", mounts, store)
     yield cli
     cli.close()
     mounts.close()
@@ -61,6 +62,10 @@ class Running:
         """Let the jobs that run come to their end."""
         self._go.touch()
 
+    def states(self, ids):
+        """The states of these jobs."""
+        return [job["state"] for job in self._cli("list", "--json", *ids).json]
+
     def starts(self):
         return self._log.read_text().splitlines() if self._log.exists() else []
 
@@ -68,9 +73,9 @@ class Running:
         """How often it said that its store refuses."""
         return self.told().count(TROUBLE)
 
-    def recorded(self, home, ids):
+    def recorded(self, ids):
         """Wait until these jobs are completed; each has been started once."""
-        eventually(lambda: all(state_of(home)[job_id][0] == "completed" for job_id in ids))
+        eventually(lambda: set(self.states(ids)) == {"completed"})
         assert all(self.starts().count(job_id) == 1 for job_id in ids)
         assert "Traceback" not in self.told()
 
@@ -84,34 +89,38 @@ def test_outcomes_that_find_the_disk_full_are_recorded_later(on_disk, tmp_path, 
         filler = on_disk.fill()
         running.end()
         eventually(lambda: running.troubles() > index)  # noqa: B023 - asked at once
-        assert any(state_of(on_disk.seen_home)[job_id][0] == "processing" for job_id in ids)
+        assert "processing" in running.states(ids)
         filler.unlink()
-        running.recorded(on_disk.seen_home, ids)
+        running.recorded(ids)
     assert on_disk.stop(running.process) == 0
     figure(
         "F25", f"{number} of {number} times a full disk, {12 * number} outcomes: all recorded later, 0 jobs run again"
     )
 
 
-def test_what_finds_the_disk_full_is_refused_and_leaves_every_byte_as_it_was(on_disk, figure):
+def test_what_finds_the_disk_full_is_refused_and_leaves_every_byte_as_it_was(on_disk, store, figure):
     on_disk.mount("tmpfs", "size=2m")
     on_disk.add("--id", "before", shell="true")
     filler = on_disk.fill()
-    queue = on_disk.seen_home / "queue"
-    before = content(queue)
+    before = content(store.files(on_disk.seen_home))
     number = rounds(short=5, full=300, long=10_000)
     for _ in range(number):
         answer = on_disk("enqueue", "-", input=BATCH, code=5)
         assert answer.out == b""
-        assert "No space left on device" in answer.stderr
-        assert content(queue) == before
+        assert any(words in answer.stderr for words in ("No space left on device", "disk is full"))
+        assert on_disk("list", "--ids").stdout.split() == ["before"]
+        assert content(store.files(on_disk.seen_home)) == before
     filler.unlink()
     assert len(on_disk("enqueue", "-", input=BATCH).stdout.split()) == 50
-    figure("F26", f"{number} attempts to enqueue on a full disk: refused with exit 5, the store byte for byte the same")
+    figure(
+        "F26",
+        f"{number} attempts to enqueue on a full disk: refused with exit 5, "
+        "the store byte for byte the same, and still shown",
+    )
 
 
 def test_a_store_that_finds_no_room_to_be_made_is_made_later(on_disk):
-    on_disk.mount("tmpfs", "size=64k")
+    on_disk.mount("tmpfs", "size=512k")
     filler = on_disk.fill()
     answer = on_disk("add", "--id", "one", "--shell", "true", code=5)
     assert (answer.out, "Traceback" in answer.stderr) == (b"", False)
@@ -132,13 +141,13 @@ def test_a_disk_without_room_for_more_files(on_disk, tmp_path, figure):
             path.touch()
     assert not fillers[-1].exists()
     running.end()
-    running.recorded(on_disk.seen_home, ids)  # the journal is there and has room
+    running.recorded(ids)  # the journal is there and has room
     late = on_disk("worker", "start", "--until-empty", code=5)
     assert "No space left" in late.stderr
     on_disk("enqueue", '{"id": "two", "command": "true"}')
     for path in fillers:
         path.unlink(missing_ok=True)
-    eventually(lambda: state_of(on_disk.seen_home)["two"][0] == "completed")
+    eventually(lambda: running.states(["two"]) == ["completed"])
     assert on_disk.stop(running.process) == 0
     figure("F27", "no inode left: outcomes are recorded, a new worker is refused with a message, 0 violations")
 
@@ -146,20 +155,21 @@ def test_a_disk_without_room_for_more_files(on_disk, tmp_path, figure):
 @pytest.mark.parametrize(
     ("error", "calls"),
     [
-        pytest.param("EROFS", ("create", "openw", "write", "rename", "unlink", "mkdir"), id="read-only"),
-        pytest.param("EIO", ("write", "fsync", "fdatasync", "rename"), id="failing"),
+        pytest.param("EROFS", ("create", "openw", "write", "pwrite", "rename", "unlink", "mkdir"), id="read-only"),
+        pytest.param("EIO", ("write", "pwrite", "fsync", "fdatasync", "rename"), id="failing"),
         pytest.param("EIO", ("fsync", "fdatasync"), id="not syncing"),
-        pytest.param("EDQUOT", ("create", "write", "mkdir"), id="over quota"),
+        pytest.param("EDQUOT", ("create", "write", "pwrite", "mkdir"), id="over quota"),
         pytest.param("EMFILE", ("create", "openw", "open", "opendir"), id="without descriptors"),
         pytest.param("ENOLCK", ("flock",), id="without locks"),
     ],
 )
-def test_a_worker_outlasts_a_disk_that_fails_for_a_while(new_cli, tmp_path, error, calls, figure):
+def test_a_worker_outlasts_a_disk_that_fails_for_a_while(new_cli, tmp_path, store, error, calls, figure):
     need("compiler")
     cli = new_cli(tmp_path / "cli")
     cli.environ["PYTHONSAFEPATH"] = "1"
     failing = tmp_path / "failing"
     cli.home.mkdir(mode=0o700)
+    store.choose(cli.home)
     fault = Fault(calls, at=1, action=error, during=failing)
     running = Running(cli, tmp_path, 3, env=fault.environ(cli.home))
     number = rounds(short=1, full=5, long=30)
@@ -170,7 +180,7 @@ def test_a_worker_outlasts_a_disk_that_fails_for_a_while(new_cli, tmp_path, erro
         if error != "EMFILE":  # of which a worker whose files are open need not notice anything
             eventually(lambda: running.troubles() > index)  # noqa: B023 - asked at once
         failing.unlink()
-        running.recorded(cli.home, ids)
+        running.recorded(ids)
     assert cli.stop(running.process) == 0
     figure(
         f"F31 {error} {'/'.join(calls[:2])}",
@@ -195,20 +205,20 @@ def test_a_worker_asks_a_failing_disk_ever_less_often(new_cli, tmp_path, figure)
     asked = len(noted(notes)) - before
     assert asked < 150
     failing.unlink()
-    running.recorded(cli.home, ids)
+    running.recorded(ids)
     assert cli.stop(running.process) == 0
     figure("F32 pauses", f"{asked} calls on a disk that refuses in 2 s")
 
 
 @pytest.mark.parametrize("error", ["ENOLCK", "ENOSYS"])
-def test_where_nothing_can_be_locked_nothing_is_written(new_cli, tmp_path, error, figure):
+def test_where_nothing_can_be_locked_nothing_is_written(new_cli, tmp_path, store, error, figure):
     need("compiler")
     cli = new_cli(tmp_path / "cli")
     cli.environ["PYTHONSAFEPATH"] = "1"
     names = ("add", "cancel", "prune", "batch", "delete", "pause")[: rounds(short=3, full=6, long=6)]
     for name in names:
         operation = OPERATIONS[name]
-        home = Site(operation, tmp_path / name).renew(cli.home)
+        home = Site(operation, tmp_path / name, store).renew(cli.home)
         before = state_of(home)
         answer = cli(
             *operation.words,
@@ -219,22 +229,26 @@ def test_where_nothing_can_be_locked_nothing_is_written(new_cli, tmp_path, error
         assert answer.stderr.startswith(("jobq: ", "home: ")), answer.stderr
         assert "Traceback" not in answer.stderr
         assert state_of(home) == before
-        assert {path.name for path in (home / "queue").glob("*lock*")} <= {"queue.lock", "compact.lock"}
+        assert {path.name for path in (home / store.lock).parent.glob("*lock*")} <= {
+            Path(store.lock).name,
+            "compact.lock",
+        }
     figure(f"F38 {error}", f"{len(names)} commands without locks: all refused, no other lock in their place")
 
 
-def test_short_writes_give_the_same_store(new_cli, tmp_path, figure):
+def test_short_writes_give_the_same_store(new_cli, tmp_path, store, figure):
     need("compiler")
     cli = new_cli(tmp_path / "cli")
     cli.environ["PYTHONSAFEPATH"] = "1"
-    names = sorted(OPERATIONS, key=("first", "batch", "compaction").__contains__)[-rounds(short=3, full=99, long=99) :]
+    names = sorted(operations(store), key=("first", "batch", "compaction").__contains__)
+    names = names[-rounds(short=3, full=99, long=99) :]
     for name in names:
         operation = OPERATIONS[name]
-        site = Site(operation, tmp_path / name)
+        site = Site(operation, tmp_path / name, store)
         found = []
         for action in ("", "short"):
             site.renew(cli.home)
-            fault = Fault(("write",), at=1, action=action, on=True)
+            fault = Fault(("write", "pwrite"), at=1, action=action, on=True)
             cli(*operation.words, input=operation.stdin, env=fault.environ(cli.home))
             found.append(state_of(cli.home))
         assert found[0] == found[1]

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from .capabilities import need
-from .homes import OF_JSON, OPERATIONS, Site, goes_on, state_of
+from .homes import OPERATIONS, Site, goes_on, operations, state_of
 from .injecting import ERRORS, KILL, KILLED, STEPS, Fault, noted, spread
 from .sizes import SIZE, rounds
 from .stores import JSON, KINDS
@@ -19,8 +19,8 @@ FAULT_OF_JOBQ = 70
 CASES = [
     pytest.param(kind, name, id=f"{kind.name}-{name}")
     for kind in KINDS
-    for name in OPERATIONS
-    if kind is JSON or (name not in OF_JSON and (SIZE != "short" or name in ("first", "batch", "cancel", "repair")))
+    for name in operations(kind)
+    if kind is JSON or SIZE != "short" or name in ("first", "batch", "cancel", "repair")
 ]
 """What is done on which store; in the short size only some of it on the second."""
 

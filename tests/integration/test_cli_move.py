@@ -177,6 +177,43 @@ def test_workers_go_on_in_the_new_store(jobq, start_worker, eventually, how, det
         assert jobq.stop(process) == 0
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP])
+@pytest.mark.parametrize("thread", [False, True], ids=["", "another thread takes it"])
+def test_a_worker_that_is_stopped_while_it_goes_over_to_the_new_store_stops(jobq, eventually, number, thread):
+    program = [sys.executable, "-c", STOPPED, str(int(number)), str(int(thread))]
+    process = subprocess.Popen(program, env=jobq.environ, stderr=subprocess.PIPE, text=True)
+    jobq.processes.append(process)
+    eventually(lambda: len(workers(jobq)) == 1)
+    jobq("move", "--to", other(jobq))
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 0, said
+    assert said.count("Ctrl-C stops it") == 2, "it was stopped before"
+
+
+STOPPED = """
+import os, signal, sys, threading
+from jobq.__main__ import main
+number, thread = signal.Signals(int(sys.argv[1])), sys.argv[2] == "1"
+go, gone, close = threading.Event(), threading.Event(), os.closerange
+def stop():
+    go.wait()
+    if thread:
+        signal.pthread_kill(threading.get_ident(), number)
+    gone.set()
+def closerange(low, high):
+    go.set()
+    gone.wait()
+    if not thread:
+        signal.pthread_kill(threading.get_ident(), number)
+    close(low, high)
+threading.Thread(target=stop, daemon=True).start()
+os.closerange = closerange
+sys.argv[1:] = ["worker", "start"]
+main()
+"""
+"""A worker that is sent a signal when it is about to become a new process."""
+
+
 def test_a_worker_that_is_started_on_the_old_store_is_told_where_the_queue_is(filled):
     url = other(filled)
     filled("--store", "json:", "move", "--to", url)
