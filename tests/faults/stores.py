@@ -66,6 +66,10 @@ class Kind:
         """What of the places is there."""
         return [home / place for place in self.places if (home / place).exists()]
 
+    def in_force(self, home: Path) -> Iterator[Path]:
+        """The files that hold jobs, each when what is in it is what counts."""
+        yield from self.files(home)
+
     def tidy(self, home: Path) -> None:
         """Bring what is in the log to where it stays."""
         raise NotImplementedError
@@ -116,6 +120,11 @@ class Sqlite(Kind):
     name, module, lock = "sqlite", "jobq_sqlite", "queue.sqlite3.lock"
     places = ("queue.sqlite3", "queue.sqlite3-wal", "queue.sqlite3-shm")
     data, log = places[:2], "queue.sqlite3-wal"
+
+    def in_force(self, home: Path) -> Iterator[Path]:
+        yield home / self.log
+        self.tidy(home)
+        yield home / "queue.sqlite3"
 
     def tidy(self, home: Path) -> None:
         with closing(self._connection(home)) as connection:
