@@ -17,6 +17,9 @@ from .sizes import SIZE, rounds
 
 ROOT = Path(__file__).parents[2]
 
+SQLITE = "plugins/jobq-sqlite/src/jobq_sqlite"
+"""Where that plugin lies, which is a distribution of its own."""
+
 AT_ONCE = 2
 
 QUICK = ("the checksum of a line", "the identity of who is signalled")
@@ -57,7 +60,7 @@ class Copy:
 
     def __init__(self, directory):
         self._directory, self._runs = directory, 0
-        for path in (ROOT / "jobq", *(ROOT / "plugins").glob("jobq_*")):
+        for path in (ROOT / "jobq", *(ROOT / "plugins").glob("jobq_*"), ROOT / SQLITE):
             shutil.copytree(path, directory / path.relative_to(ROOT))
         (directory / "witness.py").write_text(WITNESS)
 
@@ -68,7 +71,7 @@ class Copy:
         place.mkdir()
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "JOBQ"))}
         environ = kept | {
-            "PYTHONPATH": f"{self._directory}{os.pathsep}{self._directory / 'plugins'}",
+            "PYTHONPATH": os.pathsep.join(str(self._directory / each) for each in ("", "plugins", Path(SQLITE).parent)),
             "PYTHONSAFEPATH": "1",
             "WITNESS": str(place / "told"),
             "WITNESS_MODULES": " ".join(modules),
@@ -94,7 +97,8 @@ class Copy:
         path = self._directory / mutant.file
         sound = path.read_text()
         assert sound.count(mutant.old) == 1
-        module = mutant.file.removeprefix("plugins/").removesuffix(".py").replace("/", ".")
+        package = mutant.file.removeprefix(str(Path(SQLITE).parent) + "/").removeprefix("plugins/")
+        module = package.removesuffix(".py").replace("/", ".")
         try:
             self._write(path, sound.replace(mutant.old, mutant.new))
             told, printed = self.run([mutant.test], [module])

@@ -177,7 +177,9 @@ def test_workers_go_on_in_the_new_store(jobq, start_worker, eventually, how, det
         assert jobq.stop(process) == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP], ids=lambda each: each.name
+)
 @pytest.mark.parametrize("thread", [False, True], ids=["", "another thread takes it"])
 def test_a_worker_that_is_stopped_while_it_goes_over_to_the_new_store_stops(jobq, eventually, number, thread):
     program = [sys.executable, "-c", STOPPED, str(int(number)), str(int(thread))]

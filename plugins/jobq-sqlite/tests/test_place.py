@@ -10,6 +10,7 @@ import pytest
 from jobq import filesystem
 from jobq.errors import InvalidInput, NotSupported, StoreUnavailable, StoreUnreadable, UnsafeHome
 from jobq.testing import START, make_job, new
+from jobq_sqlite import notices
 
 READS = (lambda store: store.counts(now=START), lambda store: store.get("one"), lambda store: store.check())
 
@@ -57,6 +58,22 @@ def test_a_database_that_is_taken_away_while_it_is_in_use_is_an_error(kit, again
     for act in (*READS, lambda store: store.add(new(make_job("new")), now=START)):
         with pytest.raises(StoreUnreadable, match=r"gone|replaced"):
             act(store)
+
+
+def test_what_went_to_a_database_that_is_no_longer_there_is_not_acknowledged(kit, monkeypatch):
+    """It is taken away in the middle of the transaction, and the commit goes with it."""
+    kit.furnish()
+    (store,) = kit.stores
+    read = notices.read
+
+    def meanwhile(connection):
+        kit.path.rename(kit.home / "elsewhere")
+        return read(connection)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(notices, "read", meanwhile)
+        with pytest.raises(StoreUnreadable, match="gone"):
+            kit.add(store, "new")
 
 
 def test_a_log_without_its_database_is_a_loss_too(kit):
