@@ -1134,7 +1134,7 @@ MUTANTS = [
         "jobq/moving.py",
         "            self._post(self._source, Notice(state=LEAVING, url=self._target.url))\n",
         "",
-        "tests/unit/test_moving.py",
+        MOVING + "test_killed_at_whatever_call_it_goes_on_when_run_again",
     ),
     Mutant(
         "one move at a time",
