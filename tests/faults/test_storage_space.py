@@ -129,6 +129,19 @@ def test_a_store_that_finds_no_room_to_be_made_is_made_later(on_disk):
     assert on_disk.add("--id", "one", shell="true") == "one"
 
 
+def test_a_disk_that_is_read_only_for_a_while_is_read_and_written_to_after(on_disk):
+    on_disk.mount("tmpfs", "size=2m")
+    on_disk.add("--id", "before", shell="true")
+    on_disk.mounts.run('mount -o remount,ro "$1"', on_disk.disk)
+    assert on_disk("list", "--ids").stdout.split() == ["before"]
+    for words in (("add", "--shell", "true"), ("cancel", "before"), ("pause", "default")):
+        answer = on_disk(*words, code=5)
+        assert (answer.out, "Traceback" in answer.stderr) == (b"", False)
+    on_disk.mounts.run('mount -o remount,rw "$1"', on_disk.disk)
+    on_disk.add("--id", "after", shell="true")
+    assert sorted(on_disk.mounts.state_of(on_disk.home)) == ["after", "before"]
+
+
 def test_a_disk_without_room_for_more_files(on_disk, tmp_path, figure):
     on_disk.mount("tmpfs", "size=8m,nr_inodes=40")
     on_disk.add("--id", "one", shell="true")
