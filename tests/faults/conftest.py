@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(LIMITS[SIZE]))
 
 
-@pytest.fixture(params=stores.KINDS, ids=lambda kind: kind.name)
+@pytest.fixture(scope="session", params=stores.KINDS, ids=lambda kind: kind.name)
 def store(request: pytest.FixtureRequest) -> stores.Kind:
     """Each store in turn; one whose plugin is not there is skipped."""
     kind: stores.Kind = request.param

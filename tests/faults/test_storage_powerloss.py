@@ -10,7 +10,8 @@ from .capabilities import need
 from .homes import UNREADABLE, State, goes_on, opened, state_of
 from .injecting import Call, Fault, noted
 from .powerloss import Disk
-from .sizes import rounds
+from .sizes import SIZE, rounds
+from .stores import JSON, SQLITE
 
 LARGE = "".join(
     f'{{"id": "large-{number}", "handler": "unknown", "payload": {{"text": "{"x" * 150_000}"}}}}\n'
@@ -57,17 +58,14 @@ class Step:
         )
 
 
-@pytest.fixture(scope="module")
-def story(tmp_path_factory, new_cli):
-    """The home in which the commands of `STORY` were given, and each with the calls that it made."""
-    need("compiler")
-    directory = tmp_path_factory.mktemp("story")
-    cli = new_cli(directory / "cli")
+def tell(directory, cli, store):
+    """Give the commands of `STORY`: the home in which they were given, and each with the calls that it made."""
     cli.environ["PYTHONSAFEPATH"] = "1"
     cli.home.mkdir(mode=0o700)
+    store.choose(cli.home)
     steps: list[Step] = []
     before: State = {}
-    for number, (words, stdin) in enumerate(STORY):
+    for number, (words, stdin) in enumerate(STORY if store is JSON or SIZE != "short" else STORY[:3]):
         notes = directory / f"notes-{number}"
         cli(*words, input=stdin, env=Fault(()).environ(cli.home, notes))
         after = state_of(cli.home)
@@ -75,6 +73,22 @@ def story(tmp_path_factory, new_cli):
         before = after
     assert not (cli.home / "queue" / "journal-1.jsonl").exists()
     return cli.home, steps
+
+
+@pytest.fixture(scope="module")
+def stories():
+    """Those that have been told, by the store."""
+    return {}
+
+
+@pytest.fixture
+def story(stories, store, tmp_path_factory, new_cli):
+    """What `tell` answers, told once for each store."""
+    need("compiler")
+    if store not in stories:
+        directory = tmp_path_factory.mktemp("story")
+        stories[store] = tell(directory, new_cli(directory / "cli"), store)
+    return stories[store]
 
 
 class Lab:
@@ -88,8 +102,8 @@ class Lab:
         wrong: those that lost or altered anything, one sentence each.
     """
 
-    def __init__(self, story, directory, disk, *, control=False):
-        self._origin, steps = story
+    def __init__(self, story, directory, disk, store, *, control=False):
+        self._store, (self._origin, steps) = store, story
         self._place = directory / "cut"
         self.cuts, self.wrong, self._seen = 0, [], set()
         for step in steps:
@@ -105,6 +119,7 @@ class Lab:
             return
         self._seen.add(key)
         cut.restore(self._origin, self._place)
+        self._store.choose(self._place)
         home = self._place
         try:
             found = state_of(home)
@@ -122,21 +137,24 @@ class Lab:
             self.wrong.append(f"jobq {' '.join(step.words)}: {where}: {told}"[:600])
 
 
-def test_nothing_is_lost_that_was_acknowledged(story, tmp_path, figure):
-    lab = Lab(story, tmp_path, Disk(by_chance=rounds(short=0, full=10, long=100)))
+def test_nothing_is_lost_that_was_acknowledged(story, tmp_path, store, figure):
+    lab = Lab(story, tmp_path, Disk(by_chance=rounds(short=0, full=10, long=100)), store)
     assert lab.wrong == []
     figure("F21", f"{lab.cuts} simulated power cuts: 0 acknowledged lost, 0 unreadable stores")
 
 
 @pytest.mark.parametrize(
-    "ignored",
+    ("store", "ignored"),
     [
-        pytest.param(("fsync", "/queue"), id="the directory"),
-        pytest.param(("fdatasync", "/queue/journal-"), id="the journal"),
-        pytest.param(("fdatasync", "/queue/jobs-"), id="the sorted run"),
-        pytest.param(("fdatasync", "/queue/done-"), id="the archive"),
-        pytest.param(("fdatasync", "/queue/.queue.json"), id="the manifest"),
+        pytest.param(JSON, ("fsync", "/queue"), id="the directory"),
+        pytest.param(JSON, ("fdatasync", "/queue/journal-"), id="the journal"),
+        pytest.param(JSON, ("fdatasync", "/queue/jobs-"), id="the sorted run"),
+        pytest.param(JSON, ("fdatasync", "/queue/done-"), id="the archive"),
+        pytest.param(JSON, ("fdatasync", "/queue/.queue.json"), id="the manifest"),
+        pytest.param(SQLITE, ("fdatasync", "/queue.sqlite3-wal"), id="the log of SQLite"),
+        pytest.param(SQLITE, ("fdatasync", "/queue.sqlite3"), id="the database"),
     ],
+    indirect=["store"],
 )
-def test_the_lab_finds_a_sync_that_is_missing(story, tmp_path, ignored):
-    assert Lab(story, tmp_path, Disk(ignored=[ignored]), control=True).wrong != []
+def test_the_lab_finds_a_sync_that_is_missing(story, tmp_path, store, ignored):
+    assert Lab(story, tmp_path, Disk(ignored=[ignored]), store, control=True).wrong != []
