@@ -40,12 +40,12 @@ ERRORS = {
     "EIO": (*CHANGING, "open", "read", "pread", "stat", "opendir", "flock", "lock"),
     "EROFS": ("create", "openw", "rename", "unlink", "mkdir", "chmod"),
     "EMFILE": ("create", "openw", "open", "opendir"),
-    "EINTR": ("create", "openw", "open", "read", "write", "flock", "lock", "fdatasync"),
+    "EINTR": ("create", "openw", "open", "read", "write", "flock", "fdatasync"),
     "ENOMEM": ("mmap",),
     "ENOLCK": ("flock",),
     "ENOSYS": ("flock",),
 }
-"""The calls that an error can come from."""
+"""The calls that an error can come from; `lock`, which never waits, is not interrupted."""
 
 KILL, KILLED, STOP, SHORT, SKIP = "kill", "killed", "stop", "short", "skip"
 """The program dies before the call, or after it; it stops itself before it, until it is continued; it writes half of

@@ -1218,6 +1218,6 @@ MUTANTS = [
         "jobq/cli/follow.py",
         "    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)\n",
         "",
-        "tests/integration/test_cli_move.py::test_a_worker_that_is_stopped_while_it_goes_over_to_the_new_store_stops[-SIGTERM]",
+        "tests/integration/test_cli_move.py::test_a_worker_that_is_stopped_while_it_goes_over_to_the_new_store_stops[SIGTERM]",
     ),
 ]

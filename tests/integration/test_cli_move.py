@@ -178,9 +178,14 @@ def test_workers_go_on_in_the_new_store(jobq, start_worker, eventually, how, det
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP], ids=lambda each: each.name
+    ("number", "thread"),
+    [
+        pytest.param(signal.SIGTERM, False, id="SIGTERM"),
+        pytest.param(signal.SIGINT, False, id="SIGINT"),
+        pytest.param(signal.SIGHUP, False, id="SIGHUP"),
+        pytest.param(signal.SIGQUIT, True, id="another thread takes it"),
+    ],
 )
-@pytest.mark.parametrize("thread", [False, True], ids=["", "another thread takes it"])
 def test_a_worker_that_is_stopped_while_it_goes_over_to_the_new_store_stops(jobq, eventually, number, thread):
     program = [sys.executable, "-c", STOPPED, str(int(number)), str(int(thread))]
     process = subprocess.Popen(program, env=jobq.environ, stderr=subprocess.PIPE, text=True)
