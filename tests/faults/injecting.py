@@ -37,7 +37,7 @@ STEPS = (*CHANGING, "flock", "lock", "answer")
 ERRORS = {
     "ENOSPC": ("create", "write", "pwrite", "fsync", "fdatasync", "rename", "mkdir"),
     "EDQUOT": ("create", "write", "pwrite", "fsync", "fdatasync", "rename", "mkdir"),
-    "EIO": (*CHANGING, "open", "read", "pread", "stat", "opendir", "flock", "lock"),
+    "EIO": (*CHANGING, "open", "read", "pread", "stat", "opendir", "flock"),
     "EROFS": ("create", "openw", "rename", "unlink", "mkdir", "chmod"),
     "EMFILE": ("create", "openw", "open", "opendir"),
     "EINTR": ("create", "openw", "open", "read", "write", "flock", "fdatasync"),
@@ -45,7 +45,8 @@ ERRORS = {
     "ENOLCK": ("flock",),
     "ENOSYS": ("flock",),
 }
-"""The calls that an error can come from; `lock`, which never waits, is not interrupted."""
+"""The calls that an error can come from. A `lock` is not among them: whatever refuses it, SQLite takes it for the lock of
+another, and says so after half a minute."""
 
 KILL, KILLED, STOP, SHORT, SKIP = "kill", "killed", "stop", "short", "skip"
 """The program dies before the call, or after it; it stops itself before it, until it is continued; it writes half of
