@@ -1220,4 +1220,11 @@ MUTANTS = [
         "",
         "tests/integration/test_cli_move.py::test_a_worker_that_is_stopped_while_it_goes_over_to_the_new_store_stops[SIGTERM]",
     ),
+    Mutant(
+        "SQLite: all of a new database is in its file",
+        SQLITE_SOURCE + "publishing.py",
+        '        if os.path.lexists(f"{temporary}-wal"):',
+        "        if False:",
+        SQLITE + "test_place.py::test_a_database_whose_log_would_stay_behind_is_not_put_in_force",
+    ),
 ]

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ import pytest
 from jobq import filesystem
 from jobq.errors import InvalidInput, NotSupported, StoreUnavailable, StoreUnreadable, UnsafeHome
 from jobq.testing import START, make_job, new
-from jobq_sqlite import notices
+from jobq_sqlite import notices, schema
 
 READS = (lambda store: store.counts(now=START), lambda store: store.get("one"), lambda store: store.check())
 
@@ -74,6 +75,25 @@ def test_what_went_to_a_database_that_is_no_longer_there_is_not_acknowledged(kit
         patch.setattr(notices, "read", meanwhile)
         with pytest.raises(StoreUnreadable, match="gone"):
             kit.add(store, "new")
+
+
+def test_a_database_whose_log_would_stay_behind_is_not_put_in_force(kit, monkeypatch):
+    """As when the system refuses what SQLite does as it closes it, of which it says nothing."""
+    create, others = schema.create, []
+
+    def looked_at(connection, meta):
+        create(connection, meta)
+        ((_, _, path),) = connection.execute("PRAGMA database_list")
+        others.append(sqlite3.connect(path))
+        others[0].execute("SELECT * FROM jobs").fetchall()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "create", looked_at)
+        with pytest.raises(StoreUnavailable, match="cannot be made"):
+            kit.add(kit.open(), "new")
+    others[0].close()
+    assert list(kit.home.glob(".*")) == []
+    kit.add(kit.open(), "new")
 
 
 def test_a_log_without_its_database_is_a_loss_too(kit):

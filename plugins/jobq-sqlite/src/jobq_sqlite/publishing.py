@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from jobq.errors import StoreUnavailable
 from jobq.files import open_private, sync, sync_directory
 from jobq.light import suppress
 from jobq_sqlite import schema
@@ -28,6 +29,8 @@ def publish(place: Place, fill: Callable[[str], None] | None = None) -> None:
         _make(place, temporary)
         if fill is not None:
             fill(temporary)
+        if os.path.lexists(f"{temporary}-wal"):  # SQLite closes without a word where it could not bring it over
+            raise StoreUnavailable(f"{place.path} cannot be made: what was written did not all reach the file")
         descriptor = open_private(temporary, os.O_RDWR)
         try:
             sync(descriptor)
