@@ -74,8 +74,8 @@ def move_command(state: Globals, url: str | None, dry_run: bool, abort: bool, fo
             state.note(f"the queue is in {target.url} already")
         elif dry_run:
             number = move.check()
-            what = "open it for the queue, which has left" if number is None else f"move {_jobs(number)} from"
-            state.note(f"would {what} {app.store.url}" + (f" to {target.url}" if number is not None else ""))
+            what = "open" if number is None else f"move {_jobs(number)} from {app.store.url} to"
+            state.note(f"would {what} {target.url}")
             return
         else:
             _run(state, move, target.url)

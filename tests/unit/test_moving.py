@@ -4,104 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from jobq import lifecycle
-from jobq.app import App
-from jobq.errors import Conflict, DuplicateJob, InvalidInput, NotSupported, StoreError, StoreMoved, StoreUnreadable
+from jobq import lifecycle, moving
+from jobq.errors import (
+    Conflict,
+    InvalidInput,
+    NotEmpty,
+    NoticeChanged,
+    NotSupported,
+    StoreError,
+    StoreMoved,
+    StoreUnreadable,
+)
 from jobq.executor import Kind, Outcome
 from jobq.job import State
-from jobq.moving import BATCH, Move, abandon
+from jobq.moveends import alone
+from jobq.moving import BATCH
 from jobq.notices import ARRIVING, LEAVING, LEFT, Notice
 from jobq.spool import backwards, batches
-from jobq.store import Ended, Query, Wanted
-from jobq.testing import FakeClock, MemoryStorage, MemoryStore, ScriptedExecutor, aged, make_info, make_job, new
+from jobq.store import Ended, Wanted
+from jobq.takeback import take_back
+from jobq.testing import FakeClock, aged, make_info, make_job, new
 
-JOBS = 30
-
-
-class Killed(BaseException):
-    """The process is gone at this moment."""
-
-
-class Named(MemoryStore):
-    """A store in memory with a name, which may end its process at the Nth call that may change it."""
-
-    def __init__(self, storage, url, calls=None):
-        super().__init__(storage)
-        self.url, self.calls = url, calls
-
-    def _count(self, what):
-        if self.calls is None:
-            return
-        self.calls["left"] -= 1
-        if self.calls["left"] < 0:
-            raise Killed(what)
-
-    def restore(self, jobs, *, now):
-        self._count("restore")
-        done = super().restore(jobs, now=now)
-        self._count("restored")
-        return done
-
-    def post(self, notice, *, now):
-        self._count("post")
-        super().post(notice, now=now)
-        self._count("posted")
-
-    def pause(self, *args, **kwargs):
-        self._count("pause")
-        super().pause(*args, **kwargs)
-
-    def delete(self, jobs):
-        self._count("delete")
-        return super().delete(jobs)
-
-
-class Scene:
-    """Two stores, and a move between them."""
-
-    def __init__(self, tmp_path):
-        self.home, self.clock, self.notes = tmp_path / "home", FakeClock(), []
-        self.storages = {"old": MemoryStorage(), "new": MemoryStorage()}
-        self.apps = []
-
-    def store(self, name, calls=None):
-        return Named(self.storages[name], f"json:{name}", calls)
-
-    def move(self, source="old", target="new", calls=None):
-        app = App(
-            home=str(self.home),
-            environ={},
-            clock=self.clock,
-            warn=self.notes.append,
-            store=self.store(source, calls),
-            executor=ScriptedExecutor(lambda job: None),
-        )
-        self.apps.append(app)
-        return Move(app, self.store(target, calls), note=self.notes.append)
-
-    def fill(self):
-        """Jobs in every state but processing, in several queues and priorities; what they are, in order."""
-        store, now = self.store("old"), self.clock.now()
-        kinds = [state for state in State if state is not State.PROCESSING]
-        jobs = [
-            aged(make_job(f"j{number:03}", queue=("a", "b")[number % 2], priority=number % 3), kinds[number % 5])
-            for number in range(JOBS)
-        ]
-        store.restore(jobs, now=now)
-        store.pause("a", True, reason="so", now=now)
-        store.pause("empty", True, now=now)
-        return self.state("old")
-
-    def state(self, name):
-        storage = self.storages[name]
-        notice, storage.notice = storage.notice, None
-        store = self.store(name)
-        found = [job.record() for job in store.find(Query())], dict(storage.paused)
-        storage.notice = notice
-        return found
-
-    def notices(self):
-        return tuple(self.storages[name].notice for name in ("old", "new"))
+from .moves import JOBS, LEFT_FOR_NEW, Killed, Named, Scene
 
 
 @pytest.fixture
@@ -110,9 +34,6 @@ def scene(tmp_path):
     yield made
     for app in made.apps:
         app.close()
-
-
-LEFT_FOR_NEW = Notice(state=LEFT, url="json:new")
 
 
 def test_everything_is_there_as_it_was_in_order(scene):
@@ -155,16 +76,13 @@ def test_an_abort_killed_at_whatever_call_goes_on_when_run_again(tmp_path):
         for reached in (3, 5, 6):
             scene = Scene(tmp_path)
             before = scene.fill()
-            own = make_job("own")
-            scene.store("new").add(new(own), now=scene.clock.now())
-            with pytest.raises(Killed):
-                scene.move(calls={"left": reached}).run()
+            scene.stop(reached)
             try:
-                scene.move(calls={"left": steps}).abort()
+                scene.take_back(calls={"left": steps})
             except Killed:
-                scene.move().abort()
+                scene.take_back()
             assert scene.state("old") == before
-            assert scene.state("new") == ([own.record()], {})
+            assert scene.state("new") == ([], {})
             assert scene.notices() == (None, None)
             for app in scene.apps:
                 app.close()
@@ -214,22 +132,44 @@ def test_what_a_dead_worker_held_is_given_back_and_moved(scene):
     assert (job.state, job.losses) == (State.PENDING, claim.job.losses + 1)
 
 
-def test_jobs_that_are_there_already_stay_and_come_first(scene):
-    scene.fill()
-    scene.store("new").add(new(make_job("own", priority=2)), now=scene.clock.now())
-    assert scene.move().run() == JOBS
-    assert next(scene.store("new").find(Query())).id == "own"
-
-
-def test_ids_that_others_have_there_are_named_and_nothing_is_changed(scene):
+@pytest.mark.parametrize("notice", [None, Notice(state=LEAVING, url="json:new")])
+def test_a_store_with_jobs_of_its_own_is_refused_and_nothing_is_changed(scene, notice):
     before = scene.fill()
-    scene.store("new").add(new(make_job("j003"), make_job("j004")), now=scene.clock.now())
+    scene.storages["old"].notice = notice
+    scene.store("new").add(new(make_job("own")), now=scene.clock.now())
     for act in (scene.move().check, scene.move().run):
-        with pytest.raises(DuplicateJob) as caught:
+        with pytest.raises(NotEmpty, match=r"1 job is in json:new already.*jobq export"):
             act()
-        assert set(caught.value.ids) == {"j003", "j004"}
-    assert scene.notices() == (None, None)
+    assert scene.notices() == (notice, None)
     assert scene.state("old") == before
+    assert len(scene.state("new")[0]) == 1
+
+
+def test_a_job_that_is_added_there_at_the_last_moment_is_not_lost(scene):
+    scene.fill()
+    move = scene.move()
+    check = move.check
+
+    def late():
+        number = check()
+        scene.store("new").add(new(make_job("own")), now=scene.clock.now())
+        return number
+
+    move.check = late
+    with pytest.raises(NotEmpty):
+        move.run()
+    assert scene.notices() == (None, None)
+    assert [job["id"] for job in scene.state("new")[0]] == ["own"]
+
+
+def test_the_pauses_of_the_queue_take_the_place_of_those_that_were_there(scene):
+    before, store = scene.fill(), scene.store("new")
+    for queue, reason in (("a", "old"), ("b", "old")):
+        store.pause(queue, True, reason=reason, now=scene.clock.now())
+    scene.stop(4)
+    store.pause("c", True, now=scene.clock.now())
+    scene.move().run()
+    assert scene.state("new") == before
 
 
 def test_it_moves_back_to_where_it_came_from(scene):
@@ -295,8 +235,9 @@ def test_the_same_store_under_its_own_name_is_done(scene):
 def test_the_same_store_under_another_name_is_refused(scene):
     before = scene.fill()
     scene.storages["new"] = scene.storages["old"]
-    with pytest.raises(InvalidInput, match="is the store that the queue is in"):
-        scene.move().run()
+    for act in (scene.move().is_done, scene.move(calls={"left": 0}).run):
+        with pytest.raises(InvalidInput, match="is the store that the queue is in"):
+            act()
     assert scene.notices() == (None, None)
     assert scene.state("old") == before
 
@@ -304,8 +245,10 @@ def test_the_same_store_under_another_name_is_refused(scene):
 def test_one_move_at_a_time(scene):
     scene.fill()
     first, second = scene.move(), scene.move()
-    with first._alone(), pytest.raises(Conflict, match="another `jobq move`"):
-        second.run()
+    with alone(first._app):
+        for act in (second.run, lambda: take_back(second._app, second._target)):
+            with pytest.raises(Conflict, match="another `jobq move`"):
+                act()
     second.run()
 
 
@@ -317,61 +260,70 @@ def test_a_target_that_loses_jobs_is_told_and_the_source_stays(scene):
     with pytest.raises(StoreUnreadable, match="1 jobs did not arrive in json:new as they were"):
         move.run()
     assert scene.notices()[0].state == LEAVING
-    scene.move().abort()
+    scene.take_back()
     assert scene.notices() == (None, None)
 
 
-def test_an_abort_without_the_other_store_is_for_who_insists(scene):
+@pytest.mark.parametrize("end", ["left", "target"])
+def test_a_move_that_somebody_else_takes_back_is_not_completed(scene, end):
+    """By way of another home: what was copied is out of date when the source works on."""
     before = scene.fill()
-    with pytest.raises(Killed):
-        scene.move(calls={"left": 5}).run()
-    copied = scene.state("new")[0]
-    assert copied
     move = scene.move()
+    verify, storages = move._verify, scene.storages
 
-    def gone():
-        raise StoreError("no route")
+    def late(*args):
+        if end == "left":
+            verify(*args)
+        other = scene.store("old")
+        other.post(None, before=other.notice(), now=scene.clock.now())
+        if end == "target":
+            storages["new"].notice = None
+            verify(*args)
 
-    move._target.notice = gone
-    with pytest.raises(StoreError, match="no route"):
-        move.abort()
-    assert scene.notices()[0] is not None
-    assert str(move.abort(force=True)) == "no route"
-    assert scene.state("old") == before
-    assert scene.notices() == (None, Notice(state=ARRIVING, url="json:old")), "what is there does not run"
-    store = scene.store("old")
-    for job in store.find(Query()):
-        store.delete([job])
-    for act in (scene.move().check, scene.move().run):
-        with pytest.raises(Conflict, match=f"{len(copied)} jobs are in json:new behind the notice of an earlier move"):
-            act()
+    move._verify = late
+    with pytest.raises(NoticeChanged if end == "left" else Conflict, match="notice at"):
+        move.run()
     assert scene.notices()[0] is None
-    there = scene.store("new")
-    assert len(there.delete(list(there.find(Query())))) == len(copied)
-    assert scene.move().run() == 0
-
-
-def test_a_move_to_a_store_that_cannot_be_opened_is_abandoned_until_it_is_complete(scene):
-    before = scene.fill()
-    app = scene.move()._app
-    with pytest.raises(Conflict, match="no move from here is under way"):
-        abandon(app)
-    scene.storages["old"].notice = Notice(state=LEAVING, url="json:new")
-    abandon(app)
-    assert scene.notices() == (None, None)
     assert scene.state("old") == before
-    scene.storages["old"].notice = LEFT_FOR_NEW
-    with pytest.raises(Conflict):
-        abandon(app)
-    assert scene.notices()[0] == LEFT_FOR_NEW
 
 
-def test_a_complete_move_is_not_taken_back(scene):
+def test_it_begins_with_what_it_saw(scene):
     scene.fill()
     move = scene.move()
-    move.run()
-    with pytest.raises(Conflict, match="move it back from there"):
-        move.abort()
+    check = move.check
+
+    def late():
+        scene.storages["old"].notice = Notice(state=LEAVING, url="json:third")
+        return check()
+
+    move.check = late
+    with pytest.raises(Conflict):
+        move.run()
+    assert scene.notices()[0] == Notice(state=LEAVING, url="json:third")
+
+
+def test_it_returns_when_nothing_is_recovered_any_more(scene, monkeypatch):
+    """The last job is given back while its recovery still removes what is kept of the worker."""
+    scene.fill()
+    polls = []
+
+    class Slow:
+        def __init__(self, app, wake):
+            pass
+
+        def poll(self):
+            polls.append(scene.notices()[0].state)
+
+        def news(self):
+            return []
+
+        @property
+        def under_way(self):
+            return len(polls) < 3
+
+    monkeypatch.setattr(moving, "Recovery", Slow)
+    scene.move().run()
+    assert polls == [LEAVING] * 3
 
 
 def test_a_store_error_leaves_what_can_be_gone_on_with(scene):
