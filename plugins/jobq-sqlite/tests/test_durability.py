@@ -2,6 +2,7 @@
 
 import errno
 import os
+import sqlite3
 
 import pytest
 
@@ -10,7 +11,7 @@ from jobq.job import State
 from jobq.store import Wanted
 from jobq.testing import START, make_info
 from jobq.testing.store_fixtures import failure, success
-from jobq_sqlite import notices
+from jobq_sqlite import notices, schema
 from jobq_sqlite.connecting import Lasting
 
 
@@ -146,3 +147,22 @@ def test_a_database_is_on_the_disk_before_anything_in_it_is_acknowledged(kit, mo
             synced = done.index(("fsync", os.path.dirname(of)), number)
             assert synced < name, f"{of} may be gone after a loss of power"
     assert at("replace", lambda of: of.endswith(".made")) > name
+
+
+def test_a_database_whose_log_would_stay_behind_is_not_put_in_force(kit, monkeypatch):
+    """As when the system refuses what SQLite does as it closes it, of which it says nothing."""
+    create, others = schema.create, []
+
+    def looked_at(connection, meta):
+        create(connection, meta)
+        ((_, _, path),) = connection.execute("PRAGMA database_list")
+        others.append(sqlite3.connect(path))
+        others[0].execute("SELECT * FROM jobs").fetchall()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "create", looked_at)
+        with pytest.raises(StoreUnavailable, match="cannot be made"):
+            kit.add(kit.open(), "new")
+    others[0].close()
+    assert list(kit.home.glob(".*")) == []
+    kit.add(kit.open(), "new")

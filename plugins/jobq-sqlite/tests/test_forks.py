@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import warnings
+from contextlib import suppress
 
 import pytest
 
@@ -28,7 +29,10 @@ def no_warning_of_threads():
 
 def fork():
     """Fork a child that ends at once; its exit code."""
-    pid = os.fork()
+    pid = None
+    while pid is None:
+        with suppress(RuntimeError):  # filelock, which the kernel uses, refuses one beside another
+            pid = os.fork()
     if pid == 0:
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
