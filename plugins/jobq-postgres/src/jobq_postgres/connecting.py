@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 
     Buffer = bytes | bytearray | memoryview
 
+# As long as a transaction is open that nobody will end, others wait for what it has locked; the server's own defaults
+# let that be hours.
+_LET_GO = """
+SELECT set_config(name, value, false) FROM (VALUES
+    ('idle_in_transaction_session_timeout', %(limit)s || 's'), ('tcp_user_timeout', %(limit)s || 's'),
+    ('tcp_keepalives_idle', %(idle)s), ('tcp_keepalives_interval', %(interval)s), ('tcp_keepalives_count', %(count)s)
+) AS it (name, value)
+"""
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _left_to_parents: list[object] = []
 """Connections of a process that this one was forked from: to end them would end the parent's."""
@@ -54,7 +62,8 @@ class Line:
     Args:
         address: of the store.
         name: what the server shows of it (`application_name`), unless the URL says another one.
-        silence: seconds after which a connection whose other side does not answer is given up.
+        silence: seconds after which a connection whose other side does not answer is given up, by either side; the
+            server also gives up one that is silent in a transaction.
         patience: the longest wait for one answer; None: without end, as long as the other side's system is there.
         opened: called with each new connection before it is used.
     """
@@ -125,11 +134,12 @@ class Line:
 
     def _open(self) -> psycopg.Connection[Any]:
         limit = max(1, int(self._silence))
+        idle, interval, count = max(1, limit // 2), max(1, limit // 6), 3
         settings = {
             "connect_timeout": max(2, limit),
-            "keepalives_idle": max(1, limit // 2),
-            "keepalives_interval": max(1, limit // 6),
-            "keepalives_count": 3,
+            "keepalives_idle": idle,
+            "keepalives_interval": interval,
+            "keepalives_count": count,
             "tcp_user_timeout": limit * 1000,
             "fallback_application_name": self._name,
             "client_encoding": "utf8",
@@ -148,6 +158,9 @@ class Line:
             self.pooled = backend != connection.info.backend_pid
             if self.pooled:
                 connection.prepare_threshold = None
+            else:
+                parts = {"limit": limit, "idle": idle, "interval": interval, "count": count}
+                connection.execute(_LET_GO, {name: str(value) for name, value in parts.items()})
             self._opened(connection)
         except BaseException:
             connection.close()
