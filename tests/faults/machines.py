@@ -35,23 +35,30 @@ class Machine:
         directory: for a file of its own.
         name: of the host.
         cgroups: whether workers can have cgroups.
+        network: whether it has a network of its own, with nothing in it.
+
+    Attributes:
+        pid: of its first process, out here.
     """
 
-    def __init__(self, directory: Path, name: str, *, cgroups: bool = True) -> None:
+    def __init__(self, directory: Path, name: str, *, cgroups: bool = True, network: bool = False) -> None:
         self.name = name
         boot = directory / f"boot-{uuid.uuid4()}"
         boot.write_text(f"{boot.name.removeprefix('boot-')}\n")
         own = None if cgroups else cgroupfs.own()
         with open("/proc/self/mountinfo", encoding="utf-8") as file:
             points = [each.point for each in cgroupfs.mounts(file.read()) if own and own.startswith(each.point)]
-        space = ["unshare", "-m", "--propagation", "private", "-u", "-p", "-f", "--mount-proc", "--kill-child"]
+        own_network = ["-n"] if network else []
+        space = ["unshare", *own_network, "-m", "--propagation", "private", "-u", "-p", "-f", "--mount-proc"]
         script = ["sh", "-ec", BEGIN, "sh", name, str(boot), (points or [""])[0], sys.executable, str(FIRST)]
         pipe = subprocess.PIPE
-        self._keeper = subprocess.Popen([*space, *script], stdin=pipe, stdout=pipe, text=True, bufsize=1)
+        self._keeper = subprocess.Popen(
+            [*space, "--kill-child", *script], stdin=pipe, stdout=pipe, text=True, bufsize=1
+        )
         assert self._keeper.stdout is not None
         assert self._keeper.stdout.readline() == "ready\n"
-        (first,) = children(self._keeper.pid)
-        self.prefix = ["nsenter", "-t", str(first), "-m", "-u", "-p", "--"]
+        (self.pid,) = children(self._keeper.pid)
+        self.prefix = ["nsenter", "-t", str(self.pid), *own_network, "-m", "-u", "-p", "--"]
         """The words before a command that is to run there; it becomes the only child of the process that these start."""
 
     def give_next(self, pid: int) -> None:
