@@ -222,7 +222,7 @@ def test_curves_go_by_the_number_of_live_jobs():
     }
 
 
-@pytest.mark.parametrize("name", running.DRIVERS)
+@pytest.mark.parametrize("name", [*running.DRIVERS, *running.OTHER_STORES])
 def test_every_driver_has_rows(name):
     tree = ast.parse((BENCHMARKS / f"{name}.py").read_text(encoding="utf-8"))
     assert "rows" in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
