@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
 BATCH = 1000
 _MOST = 2**31 - 1
+_COUNTED = 2**30
+"""The most that a job may have counted when it comes in: what it counts from there on stays below `_MOST`, the most that
+stores are asked to keep."""
+
+_RESERVED = frozenset({"seq", "crc"})
+"""What stores write beside a job's fields."""
+
 _REQUIRED = ("id", "state", "run", "rev", "run_at", "created_at", "updated_at")
 _SPECIFIED = (
     "id",
@@ -55,6 +62,10 @@ def job_of(record: object, *, now: datetime) -> Job:
             raise InvalidInput(name, HIDDEN, "is missing: this is no exported job (`jobq enqueue` takes new ones)")
     if (values.get("command") is None) == (values.get("handler") is None):
         raise InvalidInput("", values["id"], "a job has a command or a handler, not both or neither")
+    if values.get("handler") is None and values.get("payload") not in (None, {}):
+        raise InvalidInput("payload", HIDDEN, "is for handlers; a command has arguments and env")
+    for name in _RESERVED & values.keys():
+        raise InvalidInput(name, values[name], "is a name that stores use themselves")
     checked = {name: _checked(name, value) for name, value in values.items()}
     unknown = {name: checked.pop(name) for name in values if name not in _CHECKS}
     job = Job(**checked, extra=unknown)
@@ -62,6 +73,8 @@ def job_of(record: object, *, now: datetime) -> Job:
         if job.worker is not None:
             raise InvalidInput("worker", job.worker, f"is of a job that is {job.state}, which no worker has")
         return job
+    if not job.run:
+        raise InvalidInput("run", job.run, "must be at least 1 in a job that is processing")
     claim = Claim(job, job.worker or "", "")
     outcome = Outcome(kind=Kind.RELEASED, reason="it was exported while it ran", finished=now)
     return job.changed(lifecycle.settled(job, lifecycle.released(claim, outcome, now=now)), now=now)
@@ -164,10 +177,10 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(("command", "handler", "cwd"), _or_none(checked_field)),
     **dict.fromkeys(("run_at", "created_at", "updated_at"), parse_instant),
     **dict.fromkeys(("started_at", "finished_at", "cancel_requested_at"), _or_none(parse_instant)),
-    **dict.fromkeys(("attempts", "losses", "run"), whole_number(0, _MOST)),
+    **dict.fromkeys(("attempts", "losses", "run"), whole_number(0, _COUNTED)),
     **dict.fromkeys(("worker", "last_error"), _or_none(_any_text)),
     "state": _state,
-    "rev": whole_number(1, _MOST),
+    "rev": whole_number(1, _COUNTED),
     "result": _any_json,
     "exit_code": _or_none(whole_number(-_MOST, _MOST)),
     "history": _history,

@@ -20,6 +20,8 @@ PENDING, PROCESSING, FAILED, DEAD = "pending", "processing", "failed", "dead"
 COMPLETED, CANCELLED = "completed", "cancelled"
 WAITING, FINISHED = (PENDING, FAILED), (COMPLETED, CANCELLED)
 
+_SEQ = b',"seq":'
+
 Later = tuple[Any, ...]
 """A change yet to be made: a function that takes the job before it, and its further arguments."""
 
@@ -165,8 +167,9 @@ def of_whole_line(line: bytes, offset: int) -> Kept | None:
         if record is None:
             return None
         rest = rest_of(line, record)
-        seq = record.pop("seq")
-        kept = of_job(Job.from_record(record), seq, rest)
+        del record["seq"]
+        start = line.index(_SEQ) + len(_SEQ)  # the first: a field of the job's own may be called so too
+        kept = of_job(Job.from_record(record), int(line[start : line.index(b",", start)]), rest)
     except (StoreUnreadable, KeyError, ValueError, TypeError):
         return of_line(line, offset)
     kept.offset, kept._line = offset, line  # noqa: SLF001 - a constructor

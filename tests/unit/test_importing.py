@@ -50,6 +50,13 @@ def test_one_that_was_processing_waits_again_uncounted():
     assert job_of(exported(job), now=START).version == back.version, "so it may be imported again"
 
 
+def test_one_that_counted_all_that_it_may_is_exported_within_what_stores_keep():
+    job = make_job("one", state=State.PROCESSING, run=2**30, rev=2**30, worker="w" * 16)
+    back = job_of(exported(job), now=START)
+    assert back.history[-1].run == 2**30
+    assert max(back.run, back.rev) + 1000 < 2**31
+
+
 def test_one_that_was_to_be_cancelled_is():
     job = make_job("one", state=State.PROCESSING, run=1, rev=3, worker="w" * 16, cancel_requested_at=START)
     assert job_of(exported(job), now=START).state is State.CANCELLED
@@ -81,6 +88,13 @@ def test_one_that_was_to_be_cancelled_is():
         ({"last_error": 5}, "last_error"),
         ({"exit_code": "1"}, "exit_code"),
         ({"tags": "x"}, "tags"),
+        ({"payload": {"a": 1}}, "payload: is for handlers"),
+        ({"payload": 0}, "payload: is for handlers"),
+        ({"seq": 7}, "seq: 7 is a name that stores use themselves"),
+        ({"crc": "x"}, "crc: 'x' is a name that stores use themselves"),
+        ({"state": "processing", "worker": "w", "run": 0}, "run: 0 must be at least 1"),
+        ({"run": 2**30 + 1}, "run"),
+        ({"rev": 2**30 + 1}, "rev"),
         ({"env": {"A": 1}}, "env"),
         ({"queue": None}, "queue"),
         ({"from_a_newer_one": "\ud800"}, "from_a_newer_one"),

@@ -86,3 +86,10 @@ def test_a_sound_line_without_a_job_is_no_job():
     assert lines.job_of(lines.seal('{"id":5}')) is None
     assert lines.job_of(lines.seal('{"state":"pending"}')) is None
     assert lines.job_of(lines.seal('{"id":"a","state":"unheard-of"}')) is None
+
+
+@pytest.mark.parametrize("seq", ["abc", [1], None, -5, 99])
+def test_a_field_of_a_job_that_is_called_as_one_of_the_store_is_not_taken_for_it(seq):
+    job = make_job("one", handler="x", extra={"seq": seq})
+    found = kept.of_whole_line(lines.job_line(job, 7), 0)
+    assert (found.seq, found.id, found.offset) == (7, "one", 0)
