@@ -14,7 +14,7 @@ from jobq.errors import StoreLocked
 from jobq.store import Query
 from jobq.testing import START
 from jobq.testing.forks import Fork
-from jobq_sqlite import forking, reading, writequeue
+from jobq_sqlite import finding, forking, reading, writequeue
 
 WITHIN = 60
 
@@ -138,20 +138,19 @@ def test_a_handler_that_forks_in_the_middle_of_a_read_leaves_it_alone(kit, monke
     while both:
         list(both.pop())
     assert len(store._database._idle) == 2
-    codes, some = [], reading.islice
+    codes, only = [], finding.only
 
-    def interrupted(records, most):
-        for number, record in enumerate(some(records, most)):
-            if number == 3 and not codes:
-                codes.append(None)
-                signal.raise_signal(signal.SIGUSR1)
-                assert store._database._idle == [], "the others were closed"
-            yield record
+    def interrupted(cursor):
+        if not codes:
+            codes.append(None)
+            signal.raise_signal(signal.SIGUSR1)
+            assert store._database._idle == [], "the others were closed"
+        return only(cursor)
 
     before = signal.signal(signal.SIGUSR1, lambda *_: codes.append(fork()))
     try:
-        monkeypatch.setattr(reading, "islice", interrupted)
-        assert len(kit.ids(store)) == 1500
+        monkeypatch.setattr(finding, "only", interrupted)
+        assert kit.ids(store, prefix="j") == [f"j{each:04}" for each in range(1500)]
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert codes == [None, 0]
