@@ -35,12 +35,16 @@ class StoreTrouble:
         return self.error is not None and self._clock.monotonic() < self._again
 
     def note(self, error: Exception) -> None:
-        """The store has refused, or its plugin has failed."""
+        """The store has refused, or its plugin has failed; what fails while it rests puts nothing off."""
         told = error if isinstance(error, StoreError) else StoreUnavailable(f"{type(error).__name__}: {error}")
-        self._pause = FIRST_PAUSE if self.error is None else min(LAST_PAUSE, self._pause * 2)
-        if self.error is None:
+        resting, began = self.resting, self.error is None
+        self.error = told
+        if resting:
+            return
+        self._pause = FIRST_PAUSE if began else min(LAST_PAUSE, self._pause * 2)
+        self._again = self._clock.monotonic() + self._pause
+        if began:
             self._note(f"store trouble: {told}; claiming nothing, trying again")
-        self.error, self._again = told, self._clock.monotonic() + self._pause
 
     def over(self) -> bool:
         """The store has taken something; True if it had refused before."""
