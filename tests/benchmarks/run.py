@@ -81,7 +81,9 @@ def _of(row: str, driver: str) -> bool:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(DRIVERS)}, and {', '.join(OTHER_STORES)}")
+    parser.add_argument(
+        "rows", nargs="*", metavar="ROW", help=f"of {', '.join(DRIVERS)}, and {', '.join(OTHER_STORES)}"
+    )
     parser.add_argument("--json", metavar="FILE", type=Path, help="keep what was measured there")
     parser.add_argument("--rounds", metavar="N", type=int, help="so many rounds of each, instead of the driver's own")
     parser.add_argument(

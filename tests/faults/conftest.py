@@ -1,6 +1,6 @@
 """Faults injected from outside into the real command line and its workers; see sizes.py, capabilities.py, history.py."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,9 +9,17 @@ from tests.integration.conftest import Cli, eventually, eventually_fixture, jobq
 
 from . import stores
 from .capabilities import PROBES, need
+from .hosts import Site, made_site
 from .sizes import LIMITS, SIZE
 
 __all__ = ["Cli", "eventually", "eventually_fixture", "jobq", "new_cli", "start_worker", "worker"]
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[Site]:
+    """A network with a PostgreSQL server, for hosts of a test's own."""
+    with made_site() as made:
+        yield made
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

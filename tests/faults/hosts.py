@@ -125,7 +125,7 @@ def outcomes(job: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 @contextlib.contextmanager
-def site() -> Iterator[Site]:
+def made_site() -> Iterator[Site]:
     """A network with a server; where the machine cannot have it, the test is skipped."""
     testing = pytest.importorskip("jobq_postgres.testing", reason="needs the distribution jobq-postgres")
     if why := missing("networks") or missing("pid namespaces"):
@@ -147,4 +147,4 @@ def site() -> Iterator[Site]:
         network.close()
 
 
-__all__ = ["LEASE", "WITHIN", "Beats", "Host", "Site", "eventually", "outcomes", "settled", "site"]
+__all__ = ["LEASE", "WITHIN", "Beats", "Host", "Site", "eventually", "made_site", "outcomes", "settled"]
