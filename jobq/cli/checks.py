@@ -229,12 +229,14 @@ def _left_running(app: App, info: WorkerInfo) -> str:
 
 
 def _handlers(app: App) -> tuple[list[str], str]:
-    """The directories that handlers may be imported from are there."""
-    problems = []
-    for name in app.settings["handlers-path"]:
-        path = app.home.path.parent / name
-        if not path.is_dir():
-            problems.append(f"handlers-path: {path} is no directory")
+    """The directories that handlers may be imported from are there, and every handler can be imported."""
+    from jobq import importable
+
+    places = [app.home.path.parent / name for name in app.settings["handlers-path"]]
+    problems = [f"handlers-path: {path} is no directory" for path in places if not path.is_dir()]
+    targets = {name: handler.target for name, handler in app.handlers.items()}
+    found = importable.problems(targets, [str(path) for path in places])
+    problems += [f"{name}: {why}" for name, why in sorted(found.items())]
     return problems, f"{len(app.handlers)} by name"
 
 

@@ -450,3 +450,19 @@ def test_config_set_refuses_a_store_executor_or_backoff_that_nobody_offers(jobq)
     jobq("config", "set", "store", "json:elsewhere")
     jobq("add", "--", "true")
     assert (jobq.home / "elsewhere" / "queue.json").exists()
+
+
+def test_doctor_tells_of_handlers_that_cannot_be_imported(jobq):
+    (jobq.directory / "sound.py").write_text("print('noise')\ndef run(job, context): pass\n")
+    (jobq.directory / "broken.py").write_text("raise SystemExit(3)\n")
+    jobq("config", "set", "handlers-path", str(jobq.directory))
+    jobq("config", "set", "handlers.sound", "sound:run")
+    assert "1 by name" in jobq("doctor").stdout
+    jobq("config", "set", "handlers.gone", "no_such_module:run")
+    jobq("config", "set", "handlers.broken", "broken:run")
+    jobq("config", "set", "handlers.other", "sound:missing")
+    told = jobq("doctor", code=5).stdout
+    assert "gone: no_such_module:run cannot be imported: ModuleNotFoundError" in told
+    assert "broken: broken:run cannot be imported: SystemExit" in told
+    assert "other: sound:missing cannot be imported: AttributeError" in told
+    assert "sound: " not in told
