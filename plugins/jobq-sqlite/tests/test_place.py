@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 
@@ -11,7 +10,6 @@ import pytest
 from jobq import filesystem
 from jobq.errors import InvalidInput, NotSupported, StoreUnavailable, StoreUnreadable, UnsafeHome
 from jobq.testing import START, make_job, new
-from jobq_sqlite import notices, schema
 
 READS = (lambda store: store.counts(now=START), lambda store: store.get("one"), lambda store: store.check())
 
@@ -59,41 +57,6 @@ def test_a_database_that_is_taken_away_while_it_is_in_use_is_an_error(kit, again
     for act in (*READS, lambda store: store.add(new(make_job("new")), now=START)):
         with pytest.raises(StoreUnreadable, match=r"gone|replaced"):
             act(store)
-
-
-def test_what_went_to_a_database_that_is_no_longer_there_is_not_acknowledged(kit, monkeypatch):
-    """It is taken away in the middle of the transaction, and the commit goes with it."""
-    kit.furnish()
-    (store,) = kit.stores
-    read = notices.read
-
-    def meanwhile(connection):
-        kit.path.rename(kit.home / "elsewhere")
-        return read(connection)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(notices, "read", meanwhile)
-        with pytest.raises(StoreUnreadable, match="gone"):
-            kit.add(store, "new")
-
-
-def test_a_database_whose_log_would_stay_behind_is_not_put_in_force(kit, monkeypatch):
-    """As when the system refuses what SQLite does as it closes it, of which it says nothing."""
-    create, others = schema.create, []
-
-    def looked_at(connection, meta):
-        create(connection, meta)
-        ((_, _, path),) = connection.execute("PRAGMA database_list")
-        others.append(sqlite3.connect(path))
-        others[0].execute("SELECT * FROM jobs").fetchall()
-
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "create", looked_at)
-        with pytest.raises(StoreUnavailable, match="cannot be made"):
-            kit.add(kit.open(), "new")
-    others[0].close()
-    assert list(kit.home.glob(".*")) == []
-    kit.add(kit.open(), "new")
 
 
 def test_a_log_without_its_database_is_a_loss_too(kit):
