@@ -197,7 +197,7 @@ class _Generation:
         )
         self._prepared = self._directory.prepare(self.manifest)
         self._journal_fd = self._directory.create(self.manifest.journal_file)
-        self._append([journal_header(self._generation, self._seq)])
+        self._append([journal_header(self._generation, self._seq, self._notice)])
 
     def catch_up(self) -> None:
         """Carry over what was written meanwhile, until little of it is left."""

@@ -186,9 +186,13 @@ def run_header(generation: int) -> bytes:
     return seal(encode({"jobq": "jobs", "format": FORMAT, "generation": generation})) + b"\n"
 
 
-def journal_header(generation: int, seq: int) -> bytes:
-    """The first line of a journal; `seq` is the number of the next job."""
-    return seal(encode({"jobq": "journal", "format": FORMAT, "generation": generation, "seq": seq})) + b"\n"
+def journal_header(generation: int, seq: int, notice: Notice | None = None) -> bytes:
+    """The first line of a journal; `seq` is the number of the next job.
+
+    The notice is in it too, as it is in the footer of the run, should the manifest be lost.
+    """
+    told = {} if notice is None else {"notice": notice.record()}
+    return seal(encode({"jobq": "journal", "format": FORMAT, "generation": generation, **told, "seq": seq})) + b"\n"
 
 
 def first(written: str) -> Manifest:

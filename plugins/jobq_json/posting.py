@@ -66,7 +66,7 @@ def _empty(directory: Directory, view: View, notice: Notice | None) -> None:
     run = run_header(generation) + seal(encode(footer)) + b"\n"
     new = replace(new, size=len(run))
     directory.write(new.jobs_file, [run])
-    directory.write(new.journal_file, [journal_header(generation, new.seq)])
+    directory.write(new.journal_file, [journal_header(generation, new.seq, notice)])
     directory.put_in_force(directory.prepare(new))
     directory.sync()
     directory.sweep(new.files)

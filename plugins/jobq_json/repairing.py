@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from jobq.errors import NewerFormat, StoreUnreadable, UnsafeHome
 from jobq.files import unavailable
+from jobq.notices import UNKNOWN
 from jobq_json import manifest as manifests
 from jobq_json.archiving import MENDED
 from jobq_json.checking import examine
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 _RUN = re.compile(r"jobs-(\d+)\.jsonl")
 _DATA = re.compile(r"(jobs|journal|done|damaged)-\d+\.jsonl")
 _TAIL = 1 << 20
+_UNKNOWN_NOTICE = (
+    "whether the queue was moved to another store, or was being moved, cannot be read any more, so nothing runs here: if it "
+    "was not, `jobq move --abort --force` opens the store"
+)
 
 
 def repair(directory: Directory, *, warn: Callable[[str], None]) -> list[str]:
@@ -81,6 +86,8 @@ def _repaired(directory: Directory, warn: Callable[[str], None]) -> list[str]:
         view, why = _view(directory, current, warn)
         if why:
             done.append(f"what can still be read was taken out of the damaged files ({why})")
+            if view.manifest.notice == UNKNOWN and (current is None or current.notice != UNKNOWN):
+                done.append(_UNKNOWN_NOTICE)
         counted = examine(view)[1]
         wrong = "" if why else wrong_in(view)
         if wrong:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobq.errors import StoreError
+from jobq.notices import UNKNOWN, Notice
 from jobq_json.archiving import HEADER, MENDED
 from jobq_json.directory import check_header
 from jobq_json.journal import Journal
 from jobq_json.kept import of_line
+from jobq_json.lines import parse
 from jobq_json.manifest import Manifest, journal_header, run_header
 from jobq_json.mapped import Mapped
 from jobq_json.sections import Section, Segment
@@ -72,6 +74,7 @@ def salvaged(directory: Directory, known: Manifest | None, warn: Callable[[str],
         if name in present:
             file, size, moved = _mended(directory, name, "done", HEADER)
             segments.append(Segment(file, min(size, max(starts.get(name, 0) + moved, len(HEADER))), size))
+    notice = base.notice if known is not None else _notice(directory, base.journal_file)
     run, size, _ = _mended(directory, base.jobs_file, "jobs", run_header(generation))
     log, _, _ = _mended(directory, base.journal_file, "journal", journal_header(generation, base.seq))
     sections, seq = _sections(Mapped(directory, run, "jobs", size))
@@ -90,7 +93,7 @@ def salvaged(directory: Directory, known: Manifest | None, warn: Callable[[str],
         damaged=base.damaged,
         damaged_files=base.damaged_files,
         sections=tuple(sections),
-        notice=base.notice,
+        notice=notice,
         run=run,
         log=log,
     )
@@ -114,6 +117,17 @@ def _leave_out_copies(view: View) -> None:
         if job_id in seen:
             view.archived.setdefault(name, set()).add(offset)
         seen.add(job_id)
+
+
+def _notice(directory: Directory, journal: str) -> Notice | None:
+    """The notice that stood at the store's door, by the header of its journal; `UNKNOWN` where that tells nothing."""
+    try:
+        header = parse(directory.content(journal).partition(b"\n")[0])
+        if header is None or header.get("jobq") != "journal":
+            return UNKNOWN
+        return Notice.from_record(header["notice"]) if "notice" in header else None
+    except (FileNotFoundError, StoreError, KeyError, TypeError, ValueError):
+        return UNKNOWN
 
 
 def _mended(directory: Directory, name: str, kind: str, header: bytes) -> tuple[str, int, int]:

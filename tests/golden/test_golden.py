@@ -23,7 +23,7 @@ from jobq_json.manifest import FORMAT, FORMAT_WITH_NOTICE
 
 GOLDEN = Path(__file__).parent
 STORES = sorted(path.parent.name for path in GOLDEN.glob("*/held.json"))
-NOTICED = ["format-2-leaving"]
+NOTICED = ["format-2-leaving", "format-2-leaving-in-the-journal"]
 UNKNOWN = {"colour": {"name": "blue", "of": [1, None, "é"]}, "shape": "round"}
 (PROVIDER,) = jobq_json.jobq_stores()
 

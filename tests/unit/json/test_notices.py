@@ -12,7 +12,7 @@ import jobq_json
 from jobq import files
 from jobq.errors import NotEmpty, StoreError, StoreMoved
 from jobq.job import State
-from jobq.notices import ARRIVING, LEAVING, LEFT, Notice
+from jobq.notices import ARRIVING, LEAVING, LEFT, UNKNOWN, Notice
 from jobq.testing import START, aged, make_context, make_job, make_settings
 from jobq_json.directory import Directory
 
@@ -237,3 +237,50 @@ def test_two_names_of_one_directory_are_one_store(kit, tmp_path):
 
 def _at(kit, url):
     return PROVIDER.make(make_settings(), replace(make_context(kit.home), url=url))
+
+
+@pytest.mark.parametrize("footer", [True, False], ids=["footer", "no footer"])
+@pytest.mark.parametrize("state", [LEFT, LEAVING])
+def test_it_outlives_the_manifest_and_the_footer_of_the_run(kit, full, state, footer):
+    """Without it, jobs that are elsewhere would run here too."""
+    notice = Notice(state=state, url="json:x")
+    full.post(notice, before=None, now=START)
+    full.close()
+    _lose_manifest(kit, footer=footer)
+    told = kit.open().repair()
+    assert any(("built again" if footer else "no complete generation") in sentence for sentence in told)
+    assert kit.open().notice() == notice
+
+
+@pytest.mark.parametrize("journal", ["gone", "damaged", "of another kind"])
+def test_where_it_cannot_be_read_any_more_nothing_runs_until_somebody_says_so(kit, full, journal):
+    full.post(Notice(state=LEFT, url="json:x"), before=None, now=START)
+    full.close()
+    _lose_manifest(kit, footer=False)
+    (path,) = kit.queue.glob("journal-*")
+    if journal == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes().replace(b"left", b"LEFT" if journal == "damaged" else b"lost"))
+    told = kit.open().repair()
+    assert any("cannot be read any more" in each and "jobq move --abort --force" in each for each in told)
+    store = kit.open()
+    assert store.notice() == UNKNOWN
+    assert kit.work(store, limit=5) == []
+    with pytest.raises(StoreMoved):
+        kit.add(store, "more")
+    assert not any("cannot be read" in each for each in store.repair())
+
+
+def test_a_store_without_one_has_none_when_the_manifest_and_the_footer_are_lost(kit, full):
+    full.close()
+    _lose_manifest(kit, footer=False)
+    kit.open().repair()
+    assert kit.open().notice() is None
+
+
+def _lose_manifest(kit, *, footer):
+    (kit.queue / "queue.json").unlink()
+    (run,) = kit.queue.glob("jobs-*")
+    if not footer:
+        run.write_bytes(run.read_bytes()[:-20])
