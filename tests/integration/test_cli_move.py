@@ -1,11 +1,14 @@
 """`move`, `import`, and workers that go on in the new store: real processes."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
 
 import pytest
+
+from .terminals import Terminal
 
 
 @pytest.fixture
@@ -92,19 +95,113 @@ def test_what_cannot_be_done_is_told(jobq, words, code, said):
     assert "Traceback" not in answer.stderr
 
 
-def test_ids_that_are_taken_there_are_named(filled):
+def test_a_store_with_jobs_is_refused_and_what_to_do_is_said(filled):
     url = other(filled)
-    filled("--store", url, "add", "--id", "waits", "--", "true")
+    filled("--store", url, "add", "--id", "its-own", "--", "true")
     for words in (["--dry-run"], []):
         answer = filled("move", "--to", url, *words, code=4)
-        assert "job waits exists already" in answer.stderr
-    assert "waiting again" not in filled("status").stderr
+        assert f"1 job is in {url} already" in answer.stderr
+        assert "jobq import" in answer.stderr
     filled.add("--id", "more", shell="true")
+
+
+@pytest.mark.parametrize("url", ["json:workers", "json:output/x", "json:cache", "json:.", "json:config.toml"])
+def test_what_the_home_has_for_other_things_is_no_store(filled, url):
+    before = export(filled)
+    assert "is for other things of this home" in filled("move", "--to", url, code=1).stderr
+    assert export(filled) == before
+
+
+INTERRUPTED = """
+import sys
+from jobq.app import App
+from jobq.moving import Move
+
+app = App(home=sys.argv[1])
+target = app.store_at(sys.argv[2])
+move = Move(app, target, note=print)
+post = move._ends.post
+
+def dying(store, notice, before):
+    if (notice.state if notice else "open") == sys.argv[3]:
+        raise SystemExit
+    post(store, notice, before)
+
+move._ends.post = dying
+move.run()
+"""
+"""A move that ends before it puts up a notice of this state, or the last one is taken down."""
+
+
+def interrupted(jobq, url, before):
+    subprocess.run([sys.executable, "-c", INTERRUPTED, str(jobq.home), url, before], check=True, env=jobq.environ)
+
+
+def on_terminal(jobq, *words):
+    """A command on a terminal; its exit code."""
+    terminal = Terminal(jobq.command(*words), env=jobq.environ, cwd=jobq.directory)
+    try:
+        return terminal.process.wait(60), terminal.written.decode()
+    finally:
+        terminal.close()
+
+
+@pytest.mark.parametrize("before", ["leaving", "left", "open"])
+def test_a_move_that_was_interrupted_goes_on_on_a_terminal(filled, before):
+    url, listed = other(filled), export(filled)
+    interrupted(filled, url, before)
+    code, said = on_terminal(filled, "move", "--to", url)
+    assert code == 0, said
+    assert export(filled) == listed
+    assert filled("config", "get", "store").stdout.strip() == url
+    assert on_terminal(filled, "move", "--to", url)[0] == 0
+
+
+def test_where_the_old_store_is_gone_what_doctor_says_opens_the_new_one(filled):
+    url, listed = other(filled), export(filled)
+    interrupted(filled, url, "open")
+    assert f"would open {url}" in filled("move", "--to", url, "--dry-run").stderr
+    shutil.rmtree(filled.home / "queue")
+    filled("move", "--to", url, code=5)
+    says = f"jobq --store {url} move --abort --force"
+    assert f"`{says}` opens this one" in filled("--store", url, "doctor", code=5).stdout
+    assert says in filled("--store", url, "move", "--abort", code=4).stderr
+    answer = filled(*says.split()[1:])
+    assert f"{url} is open, with the 5 jobs that had arrived" in answer.stderr
+    assert "would run twice" in answer.stderr
+    assert export(filled, "--store", url) == listed
+    assert filled("--store", url, "doctor").code == 0
+
+
+def test_where_the_old_store_is_not_gone_the_new_one_is_not_opened(filled):
+    url = other(filled)
+    interrupted(filled, url, "left")
+    answer = filled("--store", url, "move", "--abort", "--force", code=4)
+    assert "the store json: is not gone: what has arrived here would run twice" in answer.stderr
+    assert f"`jobq --store json: move --to {url} --abort` takes it back" in answer.stderr
+    filled("--store", "json:", "move", "--to", url, "--abort")
+    assert export(filled, "--store", url) == ""
+    filled("--store", url, "add", "--", "true")
+
+
+def test_where_the_new_store_cannot_be_opened_the_move_is_taken_back_by_who_insists(filled):
+    interrupted(filled, other(filled), "left")
+    leave = NOTICE.replace('state="left"', 'state="leaving"')
+    filled("move", "--abort")
+    subprocess.run([sys.executable, "-c", leave, str(filled.home), "nosuch:"], check=True, env=filled.environ)
+    filled("add", "--", "true", code=5)
+    assert "nosuch" in filled("move", "--abort", code=6).stderr
+    assert "the move is taken back" in filled("move", "--abort", "--force").stderr
+    filled("add", "--", "true")
 
 
 def test_the_same_store_under_another_name_is_refused(filled):
     before = export(filled)
-    assert "is the store that the queue is in" in filled("move", "--to", "json:queue", code=1).stderr
+    (filled.home / "link").symlink_to("queue")
+    for url in ("json:queue", "json:link", f"json:{filled.home}/queue"):
+        for words in (["--dry-run"], []):
+            answer = filled("move", "--to", url, *words, code=1)
+            assert "is the store that the queue is in" in answer.stderr
     assert export(filled) == before
 
 
