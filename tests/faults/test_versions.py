@@ -2,19 +2,12 @@
 a store that the newer one has taken over is refused by the older one, which leaves it as it is."""
 
 import json
-import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import jobq
-import jobq_exponential
-import jobq_json
-import jobq_log
-import jobq_subprocess
 from jobq.job import ENDED
 from jobq.testing import START
 
@@ -23,31 +16,7 @@ from .machines import living
 from .namespaces import content
 from .scene import PROGRAMS, eventually, scene_in
 from .sizes import rounds
-
-PACKAGES = (jobq, jobq_json, jobq_subprocess, jobq_exponential, jobq_log)
-
-VERSION = ("jobq/__init__.py", "\n__all__ = ", '\n__version__ = "99.0"')
-
-FIELDS = (
-    VERSION,
-    ("jobq/job.py", "    finished_at: datetime | None = None\n", "    colour: Any = None\n    visits: int = 0\n"),
-    ("jobq/job.py", "    output_error: str | None = None\n", "    weight: int = 0\n"),
-    ("jobq/job.py", "        if self.output_error is not None:", '        record["weight"] = self.weight\n'),
-    (
-        "jobq/job.py",
-        '            output_error=record.get("output_error")',
-        '            weight=record.get("weight", 0),\n',
-    ),
-    ("jobq/lifecycle.py", "        output_error=outcome.output_error", "        weight=claim.run,\n"),
-    ("jobq/lifecycle.py", '    fields |= {"worker": None, "finished_at"', '    fields["visits"] = job.visits + 1\n'),
-    (
-        "jobq/spec.py",
-        "return NewJob(Job.of(values), generated)",
-        'values["colour"] = {"é": [len(values), None]}\n        ',
-    ),
-)
-"""More fields, by the file, the text before which something is put in, and that: a job has a colour from the beginning and
-counts the runs that ended, and each of those has a weight."""
+from .versions import FIELDS, NEWER, VERSION, Newer, Older, new_fields
 
 FORMAT = (VERSION, ("jobq_json/manifest.py", 'NAME = "queue.json"', "FORMAT = FORMAT_WITH_NOTICE = 3\n"))
 """Another form of the store."""
@@ -66,30 +35,6 @@ with jobq.Queue.open() as queue:
 """
 
 
-class Newer:
-    """Another version: a copy of all packages in which something was put in, on the path of its own processes alone."""
-
-    def __init__(self, directory, changes):
-        directory.mkdir()
-        for package in PACKAGES:
-            source = Path(package.__file__).parent
-            shutil.copytree(source, directory / source.name)
-        for name, place, more in changes:
-            path = directory / name
-            text = path.read_text("utf-8")
-            assert text.count(place) == 1, (name, place)
-            path.write_text(text.replace(place, more + place), "utf-8")
-        self.environ = {"PYTHONPATH": os.pathsep.join([str(directory), os.environ.get("PYTHONPATH", "")]).rstrip(":")}
-        self.prefix = ["env", *(f"{name}={value}" for name, value in self.environ.items())]
-        """The words before a command that is to be of this version."""
-
-
-class Older:
-    """The version that is tested."""
-
-    environ, prefix = {}, []
-
-
 class Shared:
     """A store, and one worker of each version on it.
 
@@ -104,7 +49,7 @@ class Shared:
         self._workers = {}
         for side in (Older, newer):
             self._start(side)
-        assert set(self.versions.values()) == {jobq.__version__, "99.0"}
+        assert set(self.versions.values()) == {jobq.__version__, NEWER}
 
     def _start(self, side):
         worker = self.scene.start_worker("-n", "3", prefix=side.prefix)
@@ -150,19 +95,12 @@ class Shared:
 
     def check(self):
         """Both versions show every field as it was written; how many there are."""
-        newest = {worker for worker, version in self.versions.items() if version == "99.0"}
+        newest = {worker for worker, version in self.versions.items() if version == NEWER}
         fields = 0
         for side in (Older, self._newer):
             answer = self.scene.jobq("list", "--jsonl", "--limit", "10000000", env=side.environ)
-            fields = 0
-            for job in map(json.loads, answer.stdout.splitlines()):
-                colour = job.get("colour")
-                assert (colour is not None) == (job["id"] in self.coloured), job
-                assert colour is None or (list(colour), colour["é"][1]) == (["é"], None), job
-                ended = [run["run"] for run in job["history"] if run["worker"] in newest and run["outcome"] != "lost"]
-                assert job.get("visits", 0) == len(ended), job
-                assert [run["run"] for run in job["history"] if run.get("weight", 0) == run["run"]] == ended, job
-                fields += (colour is not None) + bool(ended) + len(ended)
+            jobs = map(json.loads, answer.stdout.splitlines())
+            fields = new_fields(jobs, coloured=self.coloured, newest=newest)
         return fields
 
 
