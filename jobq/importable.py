@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SECONDS = 60.0
-"""How long all of it may take."""
+"""How long one process may take."""
 
 
 def problems(targets: Mapping[str, str], path: Sequence[str]) -> dict[str, str]:
@@ -26,8 +26,17 @@ def problems(targets: Mapping[str, str], path: Sequence[str]) -> dict[str, str]:
         targets: `module:attribute` of each, by name.
         path: directories that they may be imported from, before all others.
     """
-    if not targets:
-        return {}
+    found = _asked(targets, path) if targets else {}
+    if found is not None:
+        return found
+    if len(targets) == 1:
+        return dict.fromkeys(targets, "importing it ends the process, or takes longer than a minute")
+    each = (problems({name: target}, path) for name, target in targets.items())  # one of them is the culprit
+    return {name: why for found in each for name, why in found.items()}
+
+
+def _asked(targets: Mapping[str, str], path: Sequence[str]) -> dict[str, str] | None:
+    """The answer of one process for all of them; None where it gives none."""
     question = json.dumps({"targets": dict(targets), "path": list(path)})
     try:
         done = subprocess.run(
@@ -40,10 +49,8 @@ def problems(targets: Mapping[str, str], path: Sequence[str]) -> dict[str, str]:
             check=False,
         )
         found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
-    except subprocess.TimeoutExpired:
-        return dict.fromkeys(targets, f"importing all of them takes longer than {SECONDS:g} s")
-    except (IndexError, ValueError):
-        return dict.fromkeys(targets, f"importing all of them ended the process (exit code {done.returncode})")
+    except (subprocess.TimeoutExpired, IndexError, ValueError):
+        return None
     return found
 
 

@@ -461,8 +461,11 @@ def test_doctor_tells_of_handlers_that_cannot_be_imported(jobq):
     jobq("config", "set", "handlers.gone", "no_such_module:run")
     jobq("config", "set", "handlers.broken", "broken:run")
     jobq("config", "set", "handlers.other", "sound:missing")
+    (jobq.directory / "fatal.py").write_text("import os\nos._exit(1)\n")
+    jobq("config", "set", "handlers.fatal", "fatal:run")
     told = jobq("doctor", code=5).stdout
     assert "gone: no_such_module:run cannot be imported: ModuleNotFoundError" in told
     assert "broken: broken:run cannot be imported: SystemExit" in told
     assert "other: sound:missing cannot be imported: AttributeError" in told
+    assert "fatal: importing it ends the process" in told
     assert "sound: " not in told
