@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -158,10 +158,8 @@ class Scene:
         ]
         assert wrong == [], f"seed {self.seed}: {len(wrong)} wrong\n" + "\n".join(wrong[:5])
         checks = self.jobq("doctor", "--json", code=None).json["checks"]
-        # Some of the handlers are made to end whoever imports them; and before the end there may be dead workers that
-        # nobody has cleaned up after. A doctor says so
-        known = {"handlers"} if over else {"handlers", "workers"}
-        ill = [check for check in checks if not check["ok"] and check["name"] not in known]
+        # Before the end there may be dead workers that nobody has cleaned up after, and a doctor says so
+        ill = ills(checks, besides=() if over else ("workers",))
         assert ill == [], f"H5 seed {self.seed}: {ill}"
         return jobs
 
@@ -214,3 +212,8 @@ def scene_in(directory: Path, seed: int, store: Kind = JSON, **settings: str) ->
 
 
 __all__ = ["DRAIN_SECONDS", "RECOVER", "Scene", "eventually", "scene_in", "spread"]
+
+
+def ills(checks: Iterable[dict[str, Any]], *, besides: Collection[str] = ()) -> list[dict[str, Any]]:
+    """What a doctor has found in a scene; that some of its handlers end whoever imports them is meant to be so."""
+    return [check for check in checks if not check["ok"] and check["name"] not in {"handlers", *besides}]
