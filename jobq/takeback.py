@@ -31,8 +31,8 @@ def take_back(app: App, target: Store, *, force: bool = False) -> JobqError | No
         Why copies are left; None where there are none.
 
     Raises:
-        Conflict: the move is complete, or a move from this home is under way, or the target has jobs that may be
-            nowhere else.
+        Conflict: there is no such move, or it is complete, or one from this home is at work, or the target has jobs that
+            may be nowhere else.
         StoreMoved: the source is in another move.
         StoreError: one of the stores cannot be used; called again, it goes on.
     """
@@ -44,13 +44,16 @@ def take_back(app: App, target: Store, *, force: bool = False) -> JobqError | No
             raise Conflict(f"the queue has moved to {target.url} already; move it back from there")
         kept = None
         try:
-            if (arriving := ends.arriving) is not None:
+            arriving = ends.arriving
+            if seen is None and arriving is None:
+                raise Conflict(f"no move from {app.store.url} to {target.url} is under way")
+            if arriving is not None:
                 if seen is None and not force:
                     ends.refuse_unknown()
                 ends.empty()
                 ends.post(target, Notice(state=LEFT, url=arriving.left) if arriving.left else None, arriving)
         except StoreError as error:
-            if not force:
+            if not force or seen is None:
                 raise
             kept = error
         ends.post(app.store, None, seen)
