@@ -1092,7 +1092,7 @@ MUTANTS = [
         SQLITE_SOURCE + "reading.py",
         "            with self._database.telling():\n                self._ready",
         "            if True:\n                self._ready",
-        SQLITE + "test_trouble.py::test_what_contradicts_itself_is_damaged",
+        SQLITE + "test_trouble.py::test_a_search_that_meets_damage_on_its_way_says_so",
     ),
     Mutant(
         "SQLite: links are not followed",

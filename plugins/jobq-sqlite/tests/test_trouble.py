@@ -13,7 +13,7 @@ from jobq.store import Query, Wanted
 from jobq.testing import START, make_info, make_job, new
 from jobq.testing.forks import Fork
 from jobq.testing.store_fixtures import success
-from jobq_sqlite import connecting, notices
+from jobq_sqlite import connecting, finding, notices
 from jobq_sqlite.trouble import told
 
 
@@ -163,6 +163,26 @@ def test_what_cannot_be_is_damaged(kit, statement):
     kit.sql(statement)
     with pytest.raises(StoreUnreadable, match="is not as jobq made it"):
         kit.open().counts(now=START)
+
+
+def test_a_search_that_meets_damage_on_its_way_says_so(kit, monkeypatch):
+    """What it read at first was sound: an index names a row that is no longer there."""
+    *_, first, last = kit.furnish()
+    kit.close()
+    kit.sql(
+        "CREATE TEMP TABLE kept AS SELECT * FROM sqlite_master WHERE name = 'finished'",
+        "PRAGMA writable_schema = ON",
+        "DELETE FROM sqlite_master WHERE name = 'finished'",
+        "PRAGMA writable_schema = RESET",
+        f"DELETE FROM jobs WHERE id = '{last}'",
+        "PRAGMA writable_schema = ON",
+        "INSERT INTO sqlite_master SELECT * FROM kept",
+    )
+    monkeypatch.setattr(finding, "PAGE", 1)
+    found = kit.open().find(Query(states=FINISHED))
+    assert next(found).id == first
+    with pytest.raises(StoreUnreadable):
+        next(found)
 
 
 def test_whatever_sqlite_says_is_an_error_of_the_store():
