@@ -1022,7 +1022,7 @@ MUTANTS = [
         SQLITE_SOURCE + "database.py",
         "                self._check_still_there()\n",
         "",
-        SQLITE + "test_place.py::test_what_went_to_a_database_that_is_no_longer_there_is_not_acknowledged",
+        SQLITE + "test_durability.py::test_what_went_to_a_database_that_is_no_longer_there_is_not_acknowledged",
     ),
     Mutant(
         "SQLite: nothing is open in a fork",
@@ -1260,6 +1260,6 @@ MUTANTS = [
         SQLITE_SOURCE + "publishing.py",
         '        if os.path.lexists(f"{temporary}-wal"):',
         "        if False:",
-        SQLITE + "test_place.py::test_a_database_whose_log_would_stay_behind_is_not_put_in_force",
+        SQLITE + "test_durability.py::test_a_database_whose_log_would_stay_behind_is_not_put_in_force",
     ),
 ]
