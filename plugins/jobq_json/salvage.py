@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -74,7 +75,7 @@ def salvaged(directory: Directory, known: Manifest | None, warn: Callable[[str],
         if name in present:
             file, size, moved = _mended(directory, name, "done", HEADER)
             segments.append(Segment(file, min(size, max(starts.get(name, 0) + moved, len(HEADER))), size))
-    notice = base.notice if known is not None else _notice(directory, base.journal_file)
+    notice = base.notice if known is not None else _notice(directory, base)
     run, size, _ = _mended(directory, base.jobs_file, "jobs", run_header(generation))
     log, _, _ = _mended(directory, base.journal_file, "journal", journal_header(generation, base.seq))
     sections, seq = _sections(Mapped(directory, run, "jobs", size))
@@ -119,15 +120,14 @@ def _leave_out_copies(view: View) -> None:
         seen.add(job_id)
 
 
-def _notice(directory: Directory, journal: str) -> Notice | None:
-    """The notice that stood at the store's door, by the header of its journal; `UNKNOWN` where that tells nothing."""
-    try:
-        header = parse(directory.content(journal).partition(b"\n")[0])
-        if header is None or header.get("jobq") != "journal":
-            return UNKNOWN
-        return Notice.from_record(header["notice"]) if "notice" in header else None
-    except (FileNotFoundError, StoreError, KeyError, TypeError, ValueError):
-        return UNKNOWN
+def _notice(directory: Directory, base: Manifest) -> Notice | None:
+    """The notice that stood at the store's door, by the footer of the run or the header of the journal; else `UNKNOWN`."""
+    for name, index, kind in ((base.jobs_file, -2, "end"), (base.journal_file, 0, "journal")):
+        with suppress(FileNotFoundError, IndexError, StoreError, KeyError, TypeError, ValueError):
+            record = parse(directory.content(name).split(b"\n")[index])
+            if record is not None and record.get("jobq") == kind:
+                return Notice.from_record(record["notice"]) if "notice" in record else None
+    return UNKNOWN
 
 
 def _mended(directory: Directory, name: str, kind: str, header: bytes) -> tuple[str, int, int]:

@@ -272,6 +272,16 @@ def test_where_it_cannot_be_read_any_more_nothing_runs_until_somebody_says_so(ki
     assert not any("cannot be read" in each for each in store.repair())
 
 
+def test_the_footer_tells_of_it_where_the_journal_is_gone(kit, full):
+    full.post(NOTICE, before=None, now=START)
+    full.close()
+    _lose_manifest(kit, footer=True)
+    (path,) = kit.queue.glob("journal-*")
+    path.unlink()
+    kit.open().repair()
+    assert kit.open().notice() == NOTICE
+
+
 def test_a_store_without_one_has_none_when_the_manifest_and_the_footer_are_lost(kit, full):
     full.close()
     _lose_manifest(kit, footer=False)
