@@ -1104,8 +1104,8 @@ MUTANTS = [
     Mutant(
         "SQLite: others that have it open while it is mended",
         SQLITE_SOURCE + "repairing.py",
-        '        connection.execute("BEGIN EXCLUSIVE")\n',
-        '        connection.execute("BEGIN")\n',
+        '        connection.execute("PRAGMA locking_mode = EXCLUSIVE")\n',
+        "",
         SQLITE + "test_repairing.py::test_others_that_have_it_open_are_not_robbed_of_it",
     ),
     Mutant(
