@@ -113,7 +113,7 @@ class Queue:
             NotSupported: a connection was given, and the store cannot use one.
         """
         new = self.prepare(specs, allow_unknown_handler=allow_unknown_handler)
-        return adding.store_new(self._app, new, if_absent=if_absent, connection=connection)
+        return self.store_new(new, if_absent=if_absent, connection=connection)
 
     def prepare(self, specs: Iterable[object], *, allow_unknown_handler: bool = False) -> list[NewJob]:
         """Check specs and make jobs of them, without storing anything.
@@ -124,7 +124,12 @@ class Queue:
         return adding.prepare(self._app, specs, allow_unknown_handler=allow_unknown_handler)
 
     def store_new(
-        self, new: Sequence[NewJob], *, if_absent: bool = False, progress: Callable[[int], None] | None = None
+        self,
+        new: Sequence[NewJob],
+        *,
+        if_absent: bool = False,
+        progress: Callable[[int], None] | None = None,
+        connection: object = None,
     ) -> list[Job]:
         """Store jobs that `prepare` made, in order; up to 1,000 all or none, more in batches of 1,000.
 
@@ -132,11 +137,13 @@ class Queue:
             new: the jobs.
             if_absent: as in `enqueue_many`.
             progress: called with the number of jobs stored so far.
+            connection: as in `enqueue_many`.
 
         Raises:
             DuplicateJob: ids that are taken; nothing was stored, unless another process took one just now.
+            InvalidInput, NotSupported: as `enqueue_many`, of the connection.
         """
-        return adding.store_new(self._app, new, if_absent=if_absent, progress=progress)
+        return adding.store_new(self._app, new, if_absent=if_absent, progress=progress, connection=connection)
 
     def get(self, job_id: str) -> Job:
         """The job of this whole id.

@@ -69,10 +69,15 @@ class InlineQueue(Queue):
         self._app.handlers = {**self._app.handlers, name: here}
 
     def store_new(
-        self, new: Sequence[NewJob], *, if_absent: bool = False, progress: Callable[[int], None] | None = None
+        self,
+        new: Sequence[NewJob],
+        *,
+        if_absent: bool = False,
+        progress: Callable[[int], None] | None = None,
+        connection: object = None,
     ) -> list[Job]:
         """Store jobs and run what is due; the jobs as they are then."""
-        jobs = super().store_new(new, if_absent=if_absent, progress=progress)
+        jobs = super().store_new(new, if_absent=if_absent, progress=progress, connection=connection)
         self.run_due()
         return [self.get(job.id) for job in jobs]
 
