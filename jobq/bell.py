@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jobq.files import StrPath
 
 CONTENT = b"\n"
-"""What a bell holds, always: it is the writing that is heard."""
+"""What a bell always holds; it is the writing that is heard."""
 
 
 class Bell:

@@ -80,7 +80,7 @@ class Notice:
 
 
 UNKNOWN = Notice(state=LEAVING, url="unknown:")
-"""What a mended store puts up when it cannot be read any more whether there was a notice: `jobq move --abort --force`
+"""What a mended store puts up when it cannot be read any more whether there was a notice; `jobq move --abort --force`
 takes it down. Without one, jobs that are elsewhere would run here too."""
 
 
