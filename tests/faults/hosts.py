@@ -30,13 +30,14 @@ HBA = "host all all 127.0.0.1/32 scram-sha-256\nhost all all 10.77.0.0/16 scram-
 class Site:
     """A network with a server in it.
 
-    Attributes:
-        url: of the server, as its hosts see it.
+    Args:
+        url: of the server, as it is reached where it is.
     """
 
     def __init__(self, network: Network, url: str) -> None:
-        self._network, self._schemas = network, itertools.count()
-        self._url = url
+        self._network, self._local, self._schemas = network, url, itertools.count()
+        parts = urlsplit(url)
+        self._url = parts._replace(netloc=parts.netloc.replace("127.0.0.1", ADDRESS)).geturl()
 
     @contextlib.contextmanager
     def hosts(self, directory: Path, *names: str) -> Iterator[list["Host"]]:
@@ -50,6 +51,17 @@ class Site:
                 hosts.append(Host(directory / name, machine, self._network, url))
                 stack.callback(hosts[-1].close)
             yield hosts
+
+    def connections(self, host: "Host") -> int:
+        """How many connections the server has with a host, as it believes."""
+        import psycopg
+
+        with self._network.entered(), psycopg.connect(self._local) as connection:
+            row = connection.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE client_addr = %s", [host.link.address]
+            ).fetchone()
+        assert row is not None
+        return int(row[0])
 
 
 class Host(CliOn):
@@ -141,8 +153,7 @@ def made_site() -> Iterator[Site]:
             with contextlib.ExitStack() as stack:
                 with network.entered():
                     server = stack.enter_context(testing.Server(shared / "server", settings))
-                parts = urlsplit(server.url)
-                yield Site(network, parts._replace(netloc=parts.netloc.replace("127.0.0.1", ADDRESS)).geturl())
+                yield Site(network, server.url)
     finally:
         network.close()
 

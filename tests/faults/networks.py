@@ -20,16 +20,17 @@ class Network:
     """The server's end of all links, in a namespace that goes away when it is closed and nothing runs in it."""
 
     def __init__(self) -> None:
-        self._keeper = subprocess.Popen(
-            ["unshare", "-n", "sh", "-c", "echo; exec sleep infinity"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-        )
-        assert self._keeper.stdout is not None
-        assert self._keeper.stdout.readline()
-        self._prefix = ["nsenter", f"--net={self._path}", "--"]
-        self._links = 0
-        self.run(f"ip link set lo up; ip address add {ADDRESS}/32 dev lo")
+        pipe = subprocess.PIPE  # it ends with whoever holds the other end
+        self._keeper = subprocess.Popen(["unshare", "-n", "sh", "-c", "echo; exec cat"], stdin=pipe, stdout=pipe)
+        try:
+            assert self._keeper.stdout is not None
+            assert self._keeper.stdout.readline()
+            self._prefix = ["nsenter", f"--net={self._path}", "--"]
+            self._links = 0
+            self.run(f"ip link set lo up; ip address add {ADDRESS}/32 dev lo")
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def _path(self) -> str:
@@ -60,17 +61,22 @@ class Network:
 
 
 class Link:
-    """A cable between a machine and the server; it goes away with either."""
+    """A cable between a machine and the server; it goes away with either.
+
+    Attributes:
+        address: the machine's, in the network.
+    """
 
     def __init__(self, network: Network, machine: Machine, number: int) -> None:
         self._network, self._machine, self._port = network, machine, f"port{number}"
-        self._here, self._there = f"10.77.{number}.1", f"10.77.{number}.2"
+        high, low = divmod(number, 60)
+        self._here, self.address = f"10.77.{high + 1}.{4 * low + 1}", f"10.77.{high + 1}.{4 * low + 2}"
         network.run(
             f"ip link add {self._port} type veth peer name eth0 netns {machine.pid};"
-            f"ip address add {self._here}/24 dev {self._port}; ip link set {self._port} up"
+            f"ip address add {self._here}/30 dev {self._port}; ip link set {self._port} up"
         )
         self._on_machine(
-            f"ip link set lo up; ip address add {self._there}/24 dev eth0; ip link set eth0 up;"
+            f"ip link set lo up; ip address add {self.address}/30 dev eth0; ip link set eth0 up;"
             f"ip route add {ADDRESS} via {self._here}"
         )
 
@@ -84,16 +90,16 @@ class Link:
 
     def lose_answers(self) -> None:
         """What the server sends is lost."""
-        self._network.run(f"ip neighbour replace {self._there} lladdr {NOBODY} dev {self._port} nud permanent")
+        self._network.run(f"ip neighbour replace {self.address} lladdr {NOBODY} dev {self._port} nud permanent")
 
     def reset(self) -> None:
         """Reset every connection that there is."""
-        self._network.run(f"ss -K -t dst {self._there}")
+        self._network.run(f"ss -K -t dst {self.address}")
 
     def mend(self) -> None:
         """Let everything through again."""
         self._network.run(
-            f"ip link set {self._port} up; ip neighbour del {self._there} dev {self._port} 2>/dev/null || true"
+            f"ip link set {self._port} up; ip neighbour del {self.address} dev {self._port} 2>/dev/null || true"
         )
         self._on_machine(f"ip neighbour del {self._here} dev eth0 2>/dev/null || true")
 

@@ -61,6 +61,7 @@ def test_a_job_of_a_host_that_is_cut_off_for_longer_than_a_lease_is_taken_over_o
                 kills.append(job.last(1) - began)
                 takeovers.append(job.first(2) - began)
                 overlaps.append(job.last(1) - job.first(2))
+            eventually(lambda: [site.connections(host) for host in cut_off] == [0, 0, 0], WITHIN)
             for host in cut_off:
                 host.link.mend()
             work_on(rest, here, workers)

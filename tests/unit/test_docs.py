@@ -178,7 +178,7 @@ def test_every_page_of_the_index_is_linked_for_whoever_reads_plain_markdown():
 
 
 def test_every_test_that_the_page_on_reliability_names_is_there():
-    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page("docs/reliability.md"))
+    named = re.findall(r"`((?:plugins/[\w-]+/)?tests/[\w/]+\.py)::(\w+)`", page("docs/reliability.md"))
     assert len(named) > 15
     for path, name in named:
         assert re.search(rf"^\s*def {name}\(", page(path), re.MULTILINE), f"{path}::{name}"
