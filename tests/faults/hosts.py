@@ -53,12 +53,14 @@ class Site:
             yield hosts
 
     def connections(self, host: "Host") -> int:
-        """How many connections the server has with a host, as it believes."""
+        """How many connections the server believes to have with a host, but for those that only listen: for half a
+        minute those may."""
         import psycopg
 
         with self._network.entered(), psycopg.connect(self._local) as connection:
             row = connection.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE client_addr = %s", [host.link.address]
+                "SELECT count(*) FROM pg_stat_activity WHERE client_addr = %s AND application_name <> 'jobq watch'",
+                [host.link.address],
             ).fetchone()
         assert row is not None
         return int(row[0])
