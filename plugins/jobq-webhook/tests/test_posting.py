@@ -1,5 +1,6 @@
 """One try against real servers: what is sent is what was signed, to the address that was checked, in its time."""
 
+import contextlib
 import json
 import socket
 import threading
@@ -189,6 +190,10 @@ def test_what_is_no_http_is_not_delivered_to(raw_server, configure, said, why):
     def act(connection):
         connection.recv(65536)
         connection.sendall(said)
+        connection.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ConnectionError):
+            while connection.recv(65536):  # closed with something unread, it would be reset
+                pass
 
     with pytest.raises(NotDelivered, match=f"^localhost {why}") as refused:
         send(MESSAGE, parse(raw_server(act).url), configure())
