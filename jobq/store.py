@@ -183,6 +183,18 @@ class Counts:
         return totals
 
 
+def changed_alone(store: Store, before: Job, change: Change, *, now: datetime) -> Job:
+    """What `Store.change` answers, in a store that changes one job as it changes many.
+
+    Raises:
+        JobNotFound, JobChanged: as there.
+    """
+    for job in store.change_many([(before, change)], now=now):
+        return job
+    store.get(before.id)
+    raise JobChanged(before.id)
+
+
 class Store(ABC):
     """Keeps jobs. One handle: one thread at a time, reopened after a fork; many handles share the storage.
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 
-from jobq.errors import DuplicateJob, InvalidInput, JobChanged, JobNotFound
+from jobq.errors import DuplicateJob, InvalidInput, JobNotFound
 from jobq.job import State
-from jobq.store import Claimed, Counts, Store
+from jobq.store import Claimed, Counts, Store, changed_alone
 from jobq.times import floor_ms, parse_time
 from jobq_json import adding
 from jobq_json.access import Access
@@ -142,10 +142,7 @@ class JsonStore(Store):
         return self.access.asked(lambda view: [kept.job for kept in view.held.get(worker.id, {}).values()], [])
 
     def change(self, before: Job, change: Change, *, now: datetime) -> Job:
-        for job in self.change_many([(before, change)], now=now):
-            return job
-        self.get(before.id)
-        raise JobChanged(before.id)
+        return changed_alone(self, before, change, now=now)
 
     def change_many(self, changes: Sequence[tuple[Job, Change]], *, now: datetime) -> list[Job]:
         from jobq_json import transactions

@@ -189,3 +189,12 @@ def test_addresses_that_are_none(address):
     with pytest.raises(InvalidInput) as caught:
         parse(address)
     assert "p#q" not in str(caught.value)
+
+
+def test_a_queue_is_the_same_by_whatever_address_and_another_one_in_another_schema(open_on, url, schema, sql):
+    here = open_on().identity()
+    assert open_on("elsewhere", url.replace("127.0.0.1", "localhost")).identity() == here
+    try:
+        assert open_on(address=url.replace(schema, f"{schema}_2")).identity() != here
+    finally:
+        sql(f'DROP SCHEMA IF EXISTS "{schema}_2" CASCADE')

@@ -1,6 +1,7 @@
 """Framing, requests and answers."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -48,6 +49,8 @@ def test_a_request_is_one_line_with_the_whole_job():
     message = json.loads(line)
     assert (message["slot"], message["limit"], message["key"]) == (3, 77, "0f")
     assert Job.from_record(message["job"]) == job
+    ready = replace(attempt, text=json.dumps(job.record() | {"queue": "as it was written"}))
+    assert json.loads(protocol.request(ready, 3, "0f"))["job"]["queue"] == "as it was written"
 
 
 def test_a_greeting_is_one_line():

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 
-from jobq.errors import DuplicateJob, InvalidInput, JobChanged, JobNotFound, StoreUnavailable
+from jobq.errors import DuplicateJob, InvalidInput, JobNotFound, StoreUnavailable
 from jobq.job import State
 from jobq.notices import heed
-from jobq.store import Claim, Claimed, Counts, Store
+from jobq.store import Claim, Claimed, Counts, Store, changed_alone
 from jobq.times import floor_ms
 from jobq_postgres import adding, archiving, changing, claiming, finding, members, moving, reading, schema
 from jobq_postgres.address import parse
@@ -116,14 +116,14 @@ class PostgresStore(Store):
 
     def change(self, before: Job, change: Change, *, now: datetime) -> Job:
         try:
-            return self._change(before, change, now)
+            return changed_alone(self, before, change, now=now)
         except StoreUnavailable:
             if self.line.is_open:
                 raise
             wished = before.changed(change, now=floor_ms(now))
             if self.get(before.id) == wished:  # it took effect, and only its answer was lost
                 return wished
-            return self._change(before, change, now)
+            return changed_alone(self, before, change, now=now)
 
     def change_many(self, changes: Sequence[tuple[Job, Change]], *, now: datetime) -> list[Job]:
         if not changes:
@@ -283,12 +283,6 @@ class PostgresStore(Store):
             self._watch.close()
             self._watch = None
         self.line.close()
-
-    def _change(self, before: Job, change: Change, now: datetime) -> Job:
-        for job in self.change_many([(before, change)], now=now):
-            return job
-        self.get(before.id)
-        raise JobChanged(before.id)
 
     def _add_again(self, new: Sequence[NewJob]) -> None:
         """After a loss of the connection on the way: it took effect or not, and the same ids cannot be added twice.

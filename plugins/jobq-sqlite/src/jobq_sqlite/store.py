@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from jobq import presence
 from jobq.bell import Bell
-from jobq.errors import DuplicateJob, InvalidInput, JobChanged, JobNotFound, NotSupported, StoreError, StoreUnreadable
+from jobq.errors import DuplicateJob, InvalidInput, JobNotFound, NotSupported, StoreError, StoreUnreadable
 from jobq.job import State
 from jobq.light import suppress
 from jobq.notices import arrivals, heed
-from jobq.store import Claim, Claimed, Counts, Store
+from jobq.store import Claim, Claimed, Counts, Store, changed_alone
 from jobq.times import floor_ms
 from jobq_sqlite import claiming, finding, ids, lanes, notices, rows, schema
 from jobq_sqlite.changes import Changes
@@ -125,10 +125,7 @@ class SqliteStore(Store):
         return [job for _, job in self._damage.sound((seq, record) for seq, record, _ in found)]
 
     def change(self, before: Job, change: Change, *, now: datetime) -> Job:
-        for job in self.change_many([(before, change)], now=now):
-            return job
-        self.get(before.id)
-        raise JobChanged(before.id)
+        return changed_alone(self, before, change, now=now)
 
     def change_many(self, changes: Sequence[tuple[Job, Change]], *, now: datetime) -> list[Job]:
         now = floor_ms(now)
