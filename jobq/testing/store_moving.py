@@ -53,13 +53,13 @@ class StoreMoving(StoreFixtures):
         with pytest.raises(StoreError, match="cannot be moved"):
             store.post(notice(LEAVING), before=None, now=START)
 
-    @NEEDS_MOVES
     def test_it_is_told_from_others_the_same_by_every_handle(self, store: Store, other: Store) -> None:
         before = store.identity()
         assert before == other.identity()
         store.add(new(make_job("one")), now=START)
         assert store.identity() == other.identity()
 
+    @NEEDS_MOVES
     def test_jobs_are_taken_over_as_they_are(self, store: Store, other: Store) -> None:
         jobs = [aged(make_job(state.value, state=state), state) for state in State if state is not State.PROCESSING]
         assert store.restore(jobs, now=later(99)) == [job.id for job in jobs]
