@@ -43,9 +43,13 @@ def after(
     finished = outcome.finished or now
     if outcome.kind is Kind.RELEASED:
         return released(claim, outcome, now=now, keep_tail=keep_tail)
-    told = {"losses": 0, "exit_code": outcome.exit_code, "last_error": _error(outcome)}
-    fields: dict[str, Any] = {name: value for name, value in told.items() if getattr(job, name) != value}
-    fields |= {"worker": None, "finished_at": finished}
+    fields: dict[str, Any] = {"worker": None, "finished_at": finished}
+    if job.losses:
+        fields["losses"] = 0
+    if job.exit_code != outcome.exit_code:
+        fields["exit_code"] = outcome.exit_code
+    if job.last_error != (error := _error(outcome)):
+        fields["last_error"] = error
     if outcome.kind is Kind.SUCCESS:
         fields["state"] = State.COMPLETED
         fields["cancel_requested_at"] = None  # which the claim may not know of

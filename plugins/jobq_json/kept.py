@@ -105,12 +105,12 @@ class Kept:
         return Lane(self.queue, self.priority, self.handler, self.losses >= ALONE_LOSSES)
 
 
-def of_job(job: Job, seq: int, rest: str | None = None) -> Kept:
+def of_job(job: Job, seq: int) -> Kept:
     """A job that is in memory."""
     kept = Kept.__new__(Kept)
     kept.id, kept.seq, kept.run_at, kept.state = job.id, seq, format_time(job.run_at), _VALUES[job.state]
     kept.queue, kept.priority, kept.losses, kept.handler = job.queue, job.priority, job.losses, job.handler
-    kept.worker, kept.offset, kept.rest = job.worker, -1, rest
+    kept.worker, kept.offset, kept.rest = job.worker, -1, None
     kept._job, kept._line, kept._before, kept._change = job, None, None, None  # noqa: SLF001 - a constructor
     return kept
 
@@ -134,13 +134,14 @@ def of_change(before: Kept, fields: Mapping[str, Any], change: Later) -> Kept:
     return kept
 
 
-def of_claim(before: Kept, worker: str, change: Later) -> Kept:
-    """As `of_change`, for the change that is made most: this worker takes the job."""
+def of_claim(before: Kept, worker: str, *, job: Job | None = None, change: Later | None = None) -> Kept:
+    """As `of_change`, for the change that is made most: this worker takes the job, which is then `job`, if it is known."""
     kept = Kept.__new__(Kept)
     kept.id, kept.seq, kept.offset = before.id, before.seq, -1
-    kept.run_at, kept.state, kept.worker, kept.rest = before.run_at, PROCESSING, worker, None
+    kept.run_at, kept.state, kept.worker, kept.rest = before.run_at, PROCESSING, worker, before.rest
     kept.queue, kept.priority, kept.losses, kept.handler = before.queue, before.priority, before.losses, before.handler
-    kept._job, kept._line, kept._before, kept._change = None, None, before, change  # noqa: SLF001 - a constructor
+    kept._job, kept._line, kept._change = job, None, change  # noqa: SLF001 - a constructor
+    kept._before = before if job is None else None  # noqa: SLF001
     return kept
 
 
@@ -169,10 +170,10 @@ def of_whole_line(line: bytes, offset: int) -> Kept | None:
         rest = rest_of(line, record)
         del record["seq"]
         start = line.index(_SEQ) + len(_SEQ)  # the first: a field of the job's own may be called so too
-        kept = of_job(Job.from_record(record), int(line[start : line.index(b",", start)]), rest)
+        kept = of_job(Job.from_record(record), int(line[start : line.index(b",", start)]))
     except (StoreUnreadable, KeyError, ValueError, TypeError):
         return of_line(line, offset)
-    kept.offset, kept._line = offset, line  # noqa: SLF001 - a constructor
+    kept.offset, kept.rest, kept._line = offset, rest, line  # noqa: SLF001 - a constructor
     return kept
 
 

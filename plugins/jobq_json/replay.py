@@ -59,7 +59,7 @@ def replay(view: View, line: bytes) -> None:
 def _claim(view: View, claims: Sequence[Any], worker: str, now: datetime, line: bytes) -> None:
     for job_id, run, place in claims:
         if (found := view.former(job_id, place)) is not None:
-            view.replace(found[0], of_claim(found[0], worker, (_taken, worker, run, now)), found[1])
+            view.replace(found[0], of_claim(found[0], worker, change=(_taken, worker, run, now)), found[1])
         else:
             view.note_unknown(job_id, line)
 

@@ -36,7 +36,7 @@ _CHANGES = frozenset(
 
 _UPDATED = b',"updated_at":"'
 _LENGTH = len(_UPDATED) + len('2026-07-11T20:57:58.316Z"')
-_COMPLETION = frozenset({"state", "worker", "cancel_requested_at", "started_at", "finished_at", "result"})
+_COMPLETION = frozenset({"state", "worker", "cancel_requested_at", "started_at", "finished_at", "result", "exit_code"})
 
 
 def rest_of(line: bytes, record: Mapping[str, Any]) -> str | None:
@@ -54,14 +54,20 @@ def rest_of(line: bytes, record: Mapping[str, Any]) -> str | None:
     return line[line.index(b'","queue":"') : end].decode("ascii")
 
 
-def claimed_text(kept: Kept, job: Job) -> str | None:
-    """The JSON text of the record of `job`, which `kept` is once it is claimed; None where that takes encoding it."""
-    if kept.rest is None or job.started_at is None:
+def claimed_text(kept: Kept, job: Job, *, worker: str, at: str) -> str | None:
+    """The JSON text of the record of `job`, which `kept` is once it is claimed; None where that takes encoding it.
+
+    Args:
+        kept: the job before that.
+        job: the job after it.
+        worker: the JSON text of the worker's id.
+        at: when, as written.
+    """
+    if kept.rest is None:
         return None
-    at = format_time(job.started_at)
     return (
         f'{{"id":"{kept.id}","run_at":"{kept.run_at}","state":"processing{kept.rest},"run":{job.run},"rev":{job.rev},'
-        f'"worker":{encode(job.worker)},"updated_at":"{at}","started_at":"{at}"}}'
+        f'"worker":{worker},"updated_at":"{at}","started_at":"{at}"}}'
     )
 
 
@@ -78,8 +84,10 @@ def completed_line(kept: Kept, fields: Mapping[str, Any], run: str, *, at: str) 
         return None
     job = kept.job
     started = fields.get("started_at") or (job.started_at and format_time(job.started_at))
-    result = fields.get("result")
+    result, exit_code = fields.get("result"), fields.get("exit_code")
     returned = "" if result is None else f',"result":{encode(result)}'
+    if exit_code is not None:
+        returned += f',"exit_code":{exit_code}'
     return seal(
         f'{{"id":"{kept.id}","seq":{kept.seq},"run_at":"{kept.run_at}","state":"completed{kept.rest}'
         f',"run":{job.run},"rev":{job.rev + 1}{returned},"history":[{run}],"updated_at":"{at}"'

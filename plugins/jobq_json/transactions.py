@@ -14,7 +14,7 @@ from jobq.job import Change, State
 from jobq.lifecycle import claimed, settled
 from jobq.store import Claim, Claimed
 from jobq.times import format_time
-from jobq_json.kept import of_completion, of_job
+from jobq_json.kept import of_claim, of_completion
 from jobq_json.splicing import claimed_text
 
 if TYPE_CHECKING:
@@ -72,16 +72,17 @@ def claim(
         ring = ring or change.fields["state"] is not State.COMPLETED
     claims: list[Claim] = []
     taken: list[list[Any]] = []
+    worker_id = encode(worker.id)
     for kept in view.lanes.choose(wanted, view.paused, limit=limit, now=written):
         place = None if kept.id in view.delta else kept.offset
         job = kept.job.changed(claimed(kept.job, worker.id, now=now), now=now)
-        view.replace(kept, of_job(job, kept.seq, kept.rest), place)
-        claims.append(Claim(job, worker.id, worker.host, claimed_text(kept, job)))
+        view.replace(kept, of_claim(kept, worker.id, job=job), place)
+        claims.append(Claim(job, worker.id, worker.host, claimed_text(kept, job, worker=worker_id, at=written)))
         taken.append([job.id, job.run, place])
     answer = Claimed(claims, refused, cancelled)
     if not changes and not claims:
         return answer, "", False
-    head = f'"op":"claim","worker":{encode(worker.id)},"at":"{written}"'
+    head = f'"op":"claim","worker":{worker_id},"at":"{written}"'
     return answer, f'{{{head},"ended":[{",".join(changes)}],"claims":{encode(taken)}}}', ring
 
 

@@ -11,7 +11,8 @@ from jobq.executor import Kind, Outcome
 from jobq.job import Job, Run
 from jobq.store import Claim
 from jobq.testing import START, make_job
-from jobq_json.kept import of_completion, of_job, of_whole_line
+from jobq.times import format_time
+from jobq_json.kept import of_claim, of_completion, of_job, of_whole_line
 from jobq_json.lines import job_line, job_of
 from jobq_json.splicing import claimed_text
 from jobq_json.transactions import encode
@@ -53,22 +54,28 @@ def jobs(**fields):
     return st.builds(make_job, NAMES, handler=TEXTS.filter(bool), **fields)
 
 
-OUTCOMES = st.builds(Outcome, kind=st.just(Kind.SUCCESS), result=VALUES, started=st.sampled_from([None, LATER]))
+OUTCOMES = st.builds(
+    Outcome,
+    kind=st.just(Kind.SUCCESS),
+    result=VALUES,
+    exit_code=st.sampled_from([None, 0]),
+    started=st.sampled_from([None, LATER]),
+)
 
 
 def worked(job, outcome):
-    """The job once it is claimed, how the store keeps that, and the change that ends it."""
+    """The job once it is claimed, its text, how the store keeps it, and the change that ends it."""
     kept = of_whole_line(job_line(job, 7), 100)
     assert kept is not None
     claimed = job.changed(lifecycle.claimed(job, "w1", now=START), now=START)
+    text = claimed_text(kept, claimed, worker='"w1"', at=format_time(START))
     change = lifecycle.after(Claim(claimed, "w1", "host"), outcome, now=LATER, delay=lambda *_: None)
-    return claimed, of_job(claimed, kept.seq, kept.rest), change
+    return claimed, text, of_claim(kept, "w1", job=claimed), change
 
 
 @given(jobs(**FRESH), OUTCOMES)
 def test_what_was_only_enqueued_is_spliced(job, outcome):
-    claimed, kept, change = worked(job, outcome)
-    text = claimed_text(kept, claimed)
+    claimed, text, kept, change = worked(job, outcome)
     assert text is not None
     assert Job.from_record(json.loads(text)) == claimed
     fields, run = change.record(), encode(change.run.record())
@@ -78,8 +85,7 @@ def test_what_was_only_enqueued_is_spliced(job, outcome):
 
 @given(jobs(**FRESH, **USED), OUTCOMES)
 def test_whatever_the_job_is_a_text_that_is_spliced_is_the_job(job, outcome):
-    claimed, kept, change = worked(job, outcome)
-    text = claimed_text(kept, claimed)
+    claimed, text, kept, change = worked(job, outcome)
     assert text is None or Job.from_record(json.loads(text)) == claimed
     now = claimed.changed(change, now=LATER)
     after = of_completion(kept, change.record(), encode(change.run.record()), at=now.record()["updated_at"])
@@ -96,5 +102,5 @@ def test_whatever_the_job_is_a_text_that_is_spliced_is_the_job(job, outcome):
 
 @given(jobs(**FRESH), st.sampled_from([Kind.FAILURE, Kind.RELEASED, Kind.TIMEOUT]))
 def test_what_does_not_complete_is_encoded(job, kind):
-    _, kept, change = worked(job, Outcome(kind=kind, reason="because"))
+    _, _, kept, change = worked(job, Outcome(kind=kind, reason="because"))
     assert of_completion(kept, change.record(), encode(change.run.record()), at="") is None
