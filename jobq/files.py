@@ -158,11 +158,13 @@ def read_private(path: StrPath) -> bytes:
         return file.read()
 
 
-def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """Write all of `data`, however many calls that takes."""
+def write_all(descriptor: int, data: bytes | memoryview, *, at: int | None = None) -> None:
+    """Write all of `data`, however many calls that takes; `at` a position, or where the descriptor stands."""
     view = memoryview(data)
     while view:
-        view = view[os.write(descriptor, view) :]
+        written = os.write(descriptor, view) if at is None else os.pwrite(descriptor, view, at)
+        at = None if at is None else at + written
+        view = view[written:]
 
 
 def replace(path: StrPath, data: bytes, *, durable: bool) -> None:

@@ -43,13 +43,14 @@ def after(
     finished = outcome.finished or now
     if outcome.kind is Kind.RELEASED:
         return released(claim, outcome, now=now, keep_tail=keep_tail)
-    fields: dict[str, Any] = {"worker": None, "finished_at": finished}
+    fields: dict[str, Any] = {}
     if job.losses:
         fields["losses"] = 0
     if job.exit_code != outcome.exit_code:
         fields["exit_code"] = outcome.exit_code
     if job.last_error != (error := _error(outcome)):
         fields["last_error"] = error
+    fields |= {"worker": None, "finished_at": finished}
     if outcome.kind is Kind.SUCCESS:
         fields["state"] = State.COMPLETED
         fields["cancel_requested_at"] = None  # which the claim may not know of

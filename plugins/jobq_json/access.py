@@ -117,6 +117,7 @@ class Access:
             raise StoreUnreadable(f"{error.filename} is missing; {WAY_OUT}") from None
         except BaseException as error:
             if self._generation is not None:
+                self._heed_loss(self._generation)
                 self._generation.drop_view()
             if isinstance(error, OSError):
                 raise unavailable(error, self._path) from None
@@ -150,7 +151,7 @@ class Access:
             try:
                 journal.sync()
             except OSError:
-                self._distrusted = generation.manifest.generation
+                self._heed_loss(generation)
                 with self.writing():  # publishes a new generation, or raises
                     pass
                 return
@@ -244,6 +245,10 @@ class Access:
                 self._generation.drop_view()
             self._warn(f"the store could not be compacted: {error}")
 
+    def _heed_loss(self, generation: Generation) -> None:
+        if generation.journal.lost:
+            self._distrusted = generation.manifest.generation
+
     def _renew(self, manifest: Manifest) -> Manifest:
         """Under the lock: leave a journal whose sync failed behind; the manifest of the generation after it.
 
@@ -264,7 +269,9 @@ class Access:
         generation = self._generation
         if generation is None or generation.manifest is not manifest:  # the same number may be of another store
             self.forget()
-            generation = self._generation = Generation(self.directory, manifest, self._warn, writing=writing)
+            generation = self._generation = Generation(
+                self.directory, manifest, self._warn, writing=writing, durable=self._durable
+            )
         return generation
 
     def _current(self, ask: Callable[[Generation], T], empty: T) -> T:

@@ -21,7 +21,7 @@ from jobq.errors import StoreLocked
 from jobq_json import locking
 from jobq_json.archiving import ArchiveWriter
 from jobq_json.directory import COMPACT_LOCK
-from jobq_json.lines import parse, seal
+from jobq_json.lines import parse, seal, sound
 from jobq_json.manifest import Manifest, journal_header
 from jobq_json.taken import taken_line
 from jobq_json.writing import RunWriter
@@ -201,7 +201,7 @@ class _Generation:
 
     def catch_up(self) -> None:
         """Carry over what was written meanwhile, until little of it is left."""
-        while self._view.journal.size - self._position > _CATCH_UP and self._carry_over():
+        while self._carry_over() > _CATCH_UP:
             pass
         self._sync_journal()
 
@@ -232,13 +232,16 @@ class _Generation:
                 if name:
                     os.unlink(f"{self._directory.path}/{name}")
 
-    def _carry_over(self) -> bool:
-        lines = []
-        for line, position in self._view.journal.read(self._position):
+    def _carry_over(self) -> int:
+        """Take over what the old journal has more than when it was last read; how many bytes that is."""
+        journal, start, lines = self._view.journal, self._position, []
+        for line, position in journal.read(start):
+            if not sound(line) and not journal.still_has(line, position):  # it is being written
+                break
             lines.append(self._translated(line) + b"\n")
             self._position = position
         self._append(lines)
-        return bool(lines)
+        return self._position - start
 
     def _translated(self, line: bytes) -> bytes:
         """A journal line with the places of jobs as they are in the new generation."""

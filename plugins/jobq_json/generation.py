@@ -23,16 +23,23 @@ class Generation:
         manifest: of the generation.
         warn: is told of every damaged record, in one sentence.
         writing: whether its journal will be written to.
+        durable: whether what is written will be synced.
 
     Raises:
         FileNotFoundError: the generation is over, and its files are gone.
     """
 
     def __init__(
-        self, directory: Directory, manifest: Manifest, warn: Callable[[str], None], *, writing: bool = False
+        self,
+        directory: Directory,
+        manifest: Manifest,
+        warn: Callable[[str], None],
+        *,
+        writing: bool = False,
+        durable: bool = False,
     ) -> None:
         self.manifest = manifest
-        self.journal = Journal(directory, manifest, writing=writing)
+        self.journal = Journal(directory, manifest, writing=writing, durable=durable)
         self._directory, self._warn = directory, warn
         self._view: View | None = None
         self._finder: Finder | None = None

@@ -1,8 +1,8 @@
 """The journal of one generation: every change since its start, one line one atomic transaction, append-only.
 
 A line ends in `,"seq":N,"crc":"xxxxxxxx"}`, N being the number of the next job that is added, so that a writer needs
-only the last line to go on. Readers take no lock: they read up to the last line feed. Bytes behind it are a write
-under way, or one that was torn; the next writer cuts them off, unless they are a whole record.
+only the last line to go on. Readers take no lock: they read up to the last line feed. Bytes behind it are room, or a
+write under way, or one that was torn; the next writer cuts that off, unless it is a whole record.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from jobq import files
 from jobq.errors import StoreUnreadable
 from jobq_json.directory import check_header
 from jobq_json.lines import SUFFIX, seal, sound
+from jobq_json.room import MOST, SECTOR, data_end, room_behind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from jobq_json.directory import Directory
     from jobq_json.manifest import Manifest
 
-_WRITING = os.O_RDWR | os.O_APPEND
-_CHUNK = 1 << 22
+_FIRST, _CHUNK = 1 << 12, 1 << 22
 _TAIL = 1 << 12
 _SKIP = 1_000_000
 """How many numbers a damaged last record may have given to new jobs: they are not given again."""
@@ -35,27 +35,32 @@ class Journal:
         directory: where it is.
         manifest: the one that names it.
         writing: whether it will be written to.
+        durable: whether what is written will be synced.
 
     Attributes:
         name, path: of the file.
-        end: its length in bytes, as `tail` or `append` left it.
+        end: where its last line ends, as `tail` or `append` left it.
         seq: the number of the next job, likewise.
+        lost: whether a sync has failed: what is on the disk is unknown, and no later sync says otherwise.
 
     Raises:
         FileNotFoundError: the generation is over, and its files are gone.
     """
 
-    def __init__(self, directory: Directory, manifest: Manifest, *, writing: bool = False) -> None:
+    def __init__(
+        self, directory: Directory, manifest: Manifest, *, writing: bool = False, durable: bool = False
+    ) -> None:
         self.generation = manifest.generation
         self.name = manifest.journal_file
         self.path = f"{directory.path}/{self.name}"
-        self._fd = files.open_private(self.path, _WRITING if writing else os.O_RDONLY)
-        self._writable = writing
-        self.end, self.seq = -1, 0
+        self._fd = files.open_private(self.path, os.O_RDWR if writing else os.O_RDONLY)
+        self._writable, self._durable = writing, durable
+        self.end, self.seq, self.lost = -1, 0, False
+        self._size = 0
 
     @property
     def size(self) -> int:
-        """Its length in bytes, as it is now."""
+        """The length of its file in bytes, room and all, as it is now."""
         return os.fstat(self._fd).st_size
 
     def read(self, position: int) -> Iterator[tuple[bytes, int]]:
@@ -64,23 +69,35 @@ class Journal:
         What stands behind the last line feed is not among them, be it whole: its writer may yet fail and cut it off.
         The header, at position 0, is checked and left out.
         """
-        left, size = b"", _CHUNK
+        left, size = b"", _FIRST
         start = position
-        while chunk := os.pread(self._fd, size, start + len(left)):
-            data = left + chunk
+        at = position
+        while chunk := os.pread(self._fd, size - at % SECTOR, at):
+            end = data_end(chunk, at)
+            data = left + chunk[:end]
             offset = 0
-            while (end := data.find(b"\n", offset)) >= 0:
-                line = data[offset:end]
-                offset = end + 1
+            while (feed := data.find(b"\n", offset)) >= 0:
+                line = data[offset:feed]
+                offset = feed + 1
                 if start + offset == len(line) + 1:
                     check_header(line, "journal", self.name)
                 elif line:
                     yield line, start + offset
             start += offset
             left = data[offset:]
+            if end < len(chunk):
+                break
+            at = start + len(left)
             size = max(_CHUNK, len(left))  # of a line longer than that no byte is looked at over and over
         if start == 0:
             check_header(left, "journal", self.name)
+
+    def still_has(self, line: bytes, position: int) -> bool:
+        """Whether the line (without line feed) that ends at a position is what `read` answered.
+
+        Without the lock it may have been read while it was being written.
+        """
+        return os.pread(self._fd, len(line) + 1, position - len(line) - 1) == line + b"\n"
 
     def tail(self) -> None:
         """Under the lock: cut what is torn off the end, and find out `end` and `seq`.
@@ -89,12 +106,13 @@ class Journal:
             StoreUnreadable: no line of the journal is sound.
         """
         if not self._writable:
-            descriptor, self._fd = self._fd, files.open_private(self.path, _WRITING)
+            descriptor, self._fd = self._fd, files.open_private(self.path, os.O_RDWR)
             os.close(descriptor)
             self._writable = True
-        end = os.fstat(self._fd).st_size
-        if end == self.end:
+        self._size = os.fstat(self._fd).st_size
+        if self._size == self.end or (self._size > self.end >= 0 and os.pread(self._fd, 1, self.end) == b"\0"):
             return
+        end = self._data_end()
         lines = self._lines_from_end(end)
         torn = next(lines)
         if torn and sound(torn):
@@ -103,7 +121,7 @@ class Journal:
             return
         if torn:
             end -= len(torn)
-            os.ftruncate(self._fd, end)
+            self._cut(end)
         for damaged, line in enumerate(lines):
             if sound(line):
                 self._ends_with(line, end)
@@ -131,9 +149,13 @@ class Journal:
         """Bring what was appended to the disk.
 
         Raises:
-            OSError: the disk failed; what is on it is unknown, and no later sync of this file says otherwise.
+            OSError: the disk failed; the journal is `lost`.
         """
-        files.sync(self._fd)
+        try:
+            files.sync(self._fd)
+        except OSError:
+            self.lost = True
+            raise
 
     def close(self) -> None:
         """Free the descriptor."""
@@ -142,15 +164,42 @@ class Journal:
             self._fd = -1
 
     def _write(self, end: int, data: bytes) -> None:
-        """Append all of `data`, or restore the old end."""
+        """Write all of `data` behind `end`, with room behind it where there is too little, or restore the old end."""
         try:
-            written = os.write(self._fd, data)
+            room = 0
+            if end + len(data) > self._size:
+                self._cut(end)
+                room = room_behind(end, len(data)) if self._durable else 0
+            written = os.pwrite(self._fd, data + bytes(room), end)
             if written < len(data):
-                files.write_all(self._fd, data[written:])
+                files.write_all(self._fd, data[written:], at=end + written)
+            self._size = max(self._size, end + len(data), end + written)
         except OSError as error:
             self.end = -1
-            os.ftruncate(self._fd, end)
+            self._cut(end)
             raise files.unavailable(error, self.path) from None
+
+    def _cut(self, end: int) -> None:
+        """Cut off what stands behind `end`.
+
+        What stands before it is on the disk from then on: so a hole is never further from the end than there was room.
+        """
+        if os.fstat(self._fd).st_size > end:
+            self.sync()
+            os.ftruncate(self._fd, end)
+        self._size = end
+
+    def _data_end(self) -> int:
+        """Where the data end. What stands behind a hole is cut off."""
+        size = self._size
+        start = max(0, size - MOST)
+        data = os.pread(self._fd, size - start, start)
+        while not (end := data_end(data, start)) and start:
+            start = max(0, start - MOST)
+            data = os.pread(self._fd, size - start, start)
+        if data[end:].strip(b"\0"):
+            self._cut(start + end)
+        return start + end
 
     def _ends_with(self, line: bytes, end: int) -> None:
         body = line[:-SUFFIX]

@@ -21,8 +21,8 @@ _ADD = b'{"op":"add","sizes":['
 _JOBS = b'],"jobs":['
 
 
-def replay(view: View, line: bytes) -> None:
-    """Apply a line of the journal. One that is damaged, or speaks of jobs that are not there, is noted as damage.
+def replay(view: View, line: bytes) -> bool:
+    """Apply a line of the journal; False where it is damaged. If it speaks of jobs that are not there, that is noted.
 
     Raises:
         NewerFormat: the kind of change is unknown.
@@ -31,11 +31,10 @@ def replay(view: View, line: bytes) -> None:
         for kept in added:
             view.replace(None, kept)
         view.seq = max(view.seq, added[-1].seq + 1)
-        return
+        return True
     record = parse(line)
     if record is None:
-        view.note_damage(view.journal.name, view.position, line)
-        return
+        return False
     match record.get("op"):
         case "claim":
             now = parse_time(record["at"])
@@ -54,6 +53,7 @@ def replay(view: View, line: bytes) -> None:
         case unknown:
             raise NewerFormat(f"{view.journal.path} holds a change of kind {unknown!r}, written by a newer jobq")
     view.seq = max(view.seq, record["seq"])
+    return True
 
 
 def _claim(view: View, claims: Sequence[Any], worker: str, now: datetime, line: bytes) -> None:

@@ -103,7 +103,10 @@ class View:
             StoreUnreadable: it is shorter than it was, or damaged at its beginning.
         """
         for line, position in self.journal.read(self.position):
-            replay(self, line)
+            if not replay(self, line):
+                if not self.journal.still_has(line, position):  # it is being written
+                    return
+                self.note_damage(self.journal.name, self.position, line)
             self.position = position
 
     def read(

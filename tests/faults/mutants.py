@@ -155,8 +155,8 @@ MUTANTS = [
     Mutant(
         "an outcome ends the row of losses",
         "jobq/lifecycle.py",
-        '"losses": 0, "exit_code"',
-        '"exit_code"',
+        "    if job.losses:\n        fields",
+        "    if not job:\n        fields",
         UNIT + "test_lifecycle.py::test_any_outcome_ends_the_row_of_losses",
     ),
     Mutant(
@@ -414,7 +414,7 @@ MUTANTS = [
     Mutant(
         "the cut of a torn tail",
         "plugins/jobq_json/journal.py",
-        "            os.ftruncate(self._fd, end)\n        for damaged",
+        "            self._cut(end)\n        for damaged",
         "            pass\n        for damaged",
         JSON + "test_journal.py::test_what_stands_behind_the_last_line_is_cut_by_the_next_writer",
     ),
@@ -440,9 +440,44 @@ MUTANTS = [
     Mutant(
         "the end before a failed write",
         "plugins/jobq_json/journal.py",
-        "            os.ftruncate(self._fd, end)\n            raise",
+        "            self._cut(end)\n            raise",
         "            raise",
         JSON + "test_faults.py::test_a_full_disk_leaves_the_state_before",
+    ),
+    Mutant(
+        "the sync before room is cut off",
+        "plugins/jobq_json/journal.py",
+        "            self.sync()\n            os.ftruncate",
+        "            os.ftruncate",
+        JSON + "test_room.py::test_room_is_cut_off_only_after_a_sync",
+    ),
+    Mutant(
+        "the end at a hole",
+        "plugins/jobq_json/room.py",
+        '        if (end - at > 1 or end == len(data)) and not data[at:end].strip(b"\\0"):\n',
+        '        if not data[at:].strip(b"\\0"):\n',
+        JSON + "test_room.py::test_what_a_power_cut_leaves_of_unsynced_sectors_is_a_prefix",
+    ),
+    Mutant(
+        "a zero byte that is no hole",
+        "plugins/jobq_json/room.py",
+        '        if (end - at > 1 or end == len(data)) and not data[at:end].strip(b"\\0"):\n',
+        "        if True:\n",
+        JSON + "test_room.py::test_a_space_that_became_zero_is_damage_and_hides_nothing_behind_it",
+    ),
+    Mutant(
+        "a line that is being written",
+        "plugins/jobq_json/view.py",
+        "                if not self.journal.still_has(line, position):",
+        "                if False:",
+        JSON + "test_room.py::test_a_line_that_is_being_written_is_no_damage",
+    ),
+    Mutant(
+        "a line that is being written during a compaction",
+        "plugins/jobq_json/compaction.py",
+        "            if not sound(line) and not journal.still_has(line, position):",
+        "            if False:",
+        JSON + "test_room.py::test_a_compaction_takes_over_no_line_that_is_being_written",
     ),
     Mutant(
         "short writes are completed",
@@ -559,18 +594,14 @@ MUTANTS = [
     Mutant(
         "a view that ran ahead",
         "plugins/jobq_json/access.py",
-        (
-            "        except BaseException as error:\n"
-            "            if self._generation is not None:\n"
-            "                self._generation.drop_view()\n"
-        ),
-        "        except BaseException as error:\n",
+        "                self._generation.drop_view()\n            if isinstance",
+        "            if isinstance",
         JSON + "test_faults.py::test_a_claim_that_cannot_be_written_was_not_made",
     ),
     Mutant(
         "a failed sync",
         "plugins/jobq_json/access.py",
-        "            except OSError:\n                self._distrusted = generation.manifest.generation\n",
+        "            except OSError:\n                self._heed_loss(generation)\n",
         "            except OSError:\n",
         JSON + "test_faults.py::test_a_journal_whose_sync_failed_is_not_written_to_again",
     ),

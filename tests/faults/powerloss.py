@@ -4,8 +4,8 @@ The disk of this model keeps what it was asked to keep and no more. What was wri
 file was synced after it; a name that was made, replaced or removed is there, or gone, when its directory was synced
 after it. Names come to the disk in the order of their changes, as with every file system that has a journal; for the
 rest there is no order. Everything may be on the disk, or nothing of it, the names without the contents, zeros for
-contents, the contents without the names, half of what was written last, and by chance any of these for each file with
-the names of any time. Each is a `Cut`.
+contents, the contents without the names, half of what was written last, some sectors of what was written over and
+others not, and by chance any of these for each file with the names of any time. Each is a `Cut`.
 """
 
 import os
@@ -29,6 +29,9 @@ class _File:
 
 
 Names = dict[str, _File]
+
+SECTOR = 512
+"""Bytes that a disk writes as one."""
 
 
 @dataclass(frozen=True)
@@ -138,13 +141,28 @@ class Disk:
             ("zeros", self._names, _zeros),
             ("contents", kept, _all),
             ("half", self._names, _half),
+            ("sectors", self._names, self._sectors),
         ):
             yield self._cut(call, kind, names, {path: content(file) for path, file in names.items()})
         for _ in range(self._by_chance):
             names = self._names_of(self._chance.randrange(len(self._snapshots)))
             yield self._cut(
-                call, "chance", names, {path: self._chance.choice(CONTENTS)(file) for path, file in names.items()}
+                call,
+                "chance",
+                names,
+                {path: self._chance.choice((*CONTENTS, self._sectors))(file) for path, file in names.items()},
             )
+
+    def _sectors(self, file: _File) -> bytes:
+        """Of what was synced, some sectors as they were then, and some as they are by now."""
+        if file.content[: len(file.synced)] == file.synced:
+            return file.synced
+        left = bytearray(file.synced)
+        for start in range(0, min(len(left), len(file.content)), SECTOR):
+            if self._chance.random() < 0.5:
+                end = min(start + SECTOR, len(left))
+                left[start:end] = file.content[start:end].ljust(end - start, b"\0")
+        return bytes(left)
 
     def _cut(self, call: Call, kind: str, names: Names, contents: dict[str, bytes]) -> Cut:
         made = {path for path, file in self._names.items() if file.is_directory}

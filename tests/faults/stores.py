@@ -4,6 +4,7 @@ A home has the store that its config.toml names, for the command line and for `h
 """
 
 import importlib
+import os
 import shutil
 import sqlite3
 import tomllib
@@ -88,6 +89,9 @@ class Kind:
         """Be in the middle of a change that is written by half, while others wait."""
         raise NotImplementedError
 
+    def without_room(self, home: Path) -> None:
+        """Leave it no space of its own that it could write to on a full disk."""
+
 
 class Json(Kind):
     """Files of lines, in the directory `queue`."""
@@ -109,9 +113,14 @@ class Json(Kind):
     @contextmanager
     def held(self, store: Any) -> Iterator[None]:
         with store.access.writing() as generation:
-            with open(generation.journal.path, "ab", buffering=0) as journal:
+            with open(generation.journal.path, "r+b", buffering=0) as journal:
+                journal.seek(generation.journal.end)
                 journal.write(b'{"op":"add","sizes":[')
             yield
+
+    def without_room(self, home: Path) -> None:
+        (journal,) = (home / "queue").glob("journal-*")
+        os.truncate(journal, len(journal.read_bytes().rstrip(b"\0")))
 
 
 class Sqlite(Kind):

@@ -91,9 +91,11 @@ class JsonLife(Life):
     def tear(self, kept, zeros):
         """A writer dies in the middle of a write: a part of a record, or zeros after loss of power."""
         if journal := self._journal():
-            *_, record = journal.read_bytes().splitlines()
+            written = journal.read_bytes().rstrip(b"\0")
+            *_, record = written.splitlines()
             part = record[: int(kept * (len(record) - 1))]
-            with journal.open("ab") as file:
+            with journal.open("r+b") as file:
+                file.seek(len(written))
                 file.write(bytes(len(part)) if zeros else part)
             self.done["torn writes"] += 1
 

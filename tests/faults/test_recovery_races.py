@@ -80,8 +80,8 @@ def kill_with_jobs(scene):
 
 PLACES = {
     JSON: {
-        "claimed": ("write", f"delay_exit={LONG}:when=1"),
-        "ended": ("write", f"delay_enter={LONG}:when=2"),
+        "claimed": ("pwrite64", f"delay_exit={LONG}:when=1"),
+        "ended": ("pwrite64", f"delay_enter={LONG}:when=2"),
     },
     SQLITE: {
         "claimed": ("flock", f"delay_enter={LONG}:when=4"),

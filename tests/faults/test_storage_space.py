@@ -80,12 +80,13 @@ class Running:
         assert "Traceback" not in self.told()
 
 
-def test_outcomes_that_find_the_disk_full_are_recorded_later(on_disk, tmp_path, figure):
+def test_outcomes_that_find_the_disk_full_are_recorded_later(on_disk, tmp_path, store, figure):
     on_disk.mount("tmpfs", "size=2m")
     running = Running(on_disk, tmp_path, 12)
     number = rounds(short=1, full=12, long=100)
     for index in range(number):
         ids = running.begin()
+        store.without_room(on_disk.seen_home)
         filler = on_disk.fill()
         running.end()
         eventually(lambda: running.troubles() > index)  # noqa: B023 - asked at once
@@ -101,6 +102,7 @@ def test_outcomes_that_find_the_disk_full_are_recorded_later(on_disk, tmp_path, 
 def test_what_finds_the_disk_full_is_refused_and_leaves_every_byte_as_it_was(on_disk, store, figure):
     on_disk.mount("tmpfs", "size=2m")
     on_disk.add("--id", "before", shell="true")
+    store.without_room(on_disk.seen_home)
     filler = on_disk.fill()
     before = content(store.files(on_disk.seen_home))
     number = rounds(short=5, full=300, long=10_000)

@@ -70,6 +70,17 @@ class Kit:
         (path,) = self.queue.glob(f"{kind}-*.jsonl")
         return path
 
+    def journal(self):
+        """What the journal holds, without room."""
+        return self.file("journal").read_bytes().rstrip(b"\0")
+
+    def write_behind(self, data):
+        """Write to the journal as a process does that is killed, or knows nothing of room."""
+        end = len(self.journal())
+        with self.file("journal").open("r+b") as file:
+            file.seek(end)
+            file.write(data)
+
     def furnish(self):
         """A store that has jobs in every state, in the sorted run, the journal and the archive; all that was shown."""
         store = self.open()
