@@ -16,6 +16,7 @@ import sys
 from array import array
 from bisect import bisect_left
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -90,7 +91,7 @@ def taken_line(view: View, *, afresh: bool) -> bytes:
     else:
         known += old.hashes()
     known.sort()
-    hashes = _big_endian(array("I", (number for number, _ in groupby(known))))
+    hashes = _big_endian(array("I", map(itemgetter(0), groupby(known))))
     return seal(f'{{"jobq":"ids","stale":{stale},"hashes":"{hashes.tobytes().hex()}"}}') + b"\n"
 
 
