@@ -17,6 +17,7 @@ from jobq.cli.streams import show_json
 from jobq.cli.text import columns, one_line
 from jobq.errors import JobqError, StoreUnavailable, WaitTimeout, WrongState
 from jobq.job import State
+from jobq.store import Query
 from jobq.times import format_time, parse_duration
 
 if TYPE_CHECKING:
@@ -32,11 +33,14 @@ _PAST = {"cancel": "cancelled", "retry": "retried", "delete": "deleted", "purge"
 _DEAD = frozenset({State.DEAD})
 
 
+_dry_run = click.option("--dry-run", is_flag=True, help="Only show which jobs it would be.")
+
+
 def bulk(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options of commands that may change many jobs at once."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print the jobs' records afterwards."),
-        click.option("--dry-run", is_flag=True, help="Only show which jobs it would be."),
+        _dry_run,
         click.option("--yes", is_flag=True, help="Do not ask."),
     ):
         function = option(function)
@@ -105,10 +109,14 @@ def delete_command(state: Globals, selection: Selection, **options: Any) -> int:
     type=click.Choice(["completed", "cancelled"]),
     help="Only these; default: both.",
 )
-def prune_command(state: Globals, older_than: str, states: tuple[str, ...]) -> None:
+@_dry_run
+def prune_command(state: Globals, older_than: str, states: tuple[str, ...], dry_run: bool) -> None:
     """Delete completed and cancelled jobs, and their output, that ended long ago. Dead ones stay: see `dlq purge`."""
     age = parse_duration("--older-than", older_than)
     chosen = frozenset(State(name) for name in states or ("completed", "cancelled"))
+    if dry_run:
+        _show(state, "prune", list(state.queue.find(Query(states=chosen, before=state.app.clock.now() - age))))
+        return
     state.note(f"{_jobs(state.queue.prune(older_than=age, states=chosen))} pruned")
 
 
@@ -219,14 +227,19 @@ class _Act:
         return answers | self.many([job for job in jobs if job.id not in answers and job.state is not self.already])
 
 
+def _show(state: Globals, verb: str, jobs: Sequence[Job]) -> None:
+    """Say which jobs it would be."""
+    state.note(f"would {verb} {_jobs(len(jobs))}")
+    click.echo("".join(f"{job.id}\n" for job in jobs), nl=False)
+
+
 def _change(state: Globals, chosen: Selection, act: _Act, *, yes: bool, dry_run: bool, as_json: bool) -> int:
     """Do something to the selected jobs, a batch at a time; the exit code of the first failure."""
     if chosen.nothing:
         raise click.UsageError("say which jobs: ids, or conditions as --state")
     if dry_run:
         jobs, code = select(state, chosen, whole_ids=True)
-        state.note(f"would {act.verb} {_jobs(len(jobs))}")
-        click.echo("".join(f"{job.id}\n" for job in jobs), nl=False)
+        _show(state, act.verb, jobs)
         return code
     if chosen.ids:
         looked_up = [_looked_up(state, job_id) for job_id in chosen.ids]

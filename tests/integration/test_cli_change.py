@@ -115,6 +115,13 @@ def test_json_answers_with_the_records_after_the_change(jobq, jobs):
 
 def test_prune_keeps_what_is_young_and_what_is_dead(jobq, jobs):
     assert "0 jobs pruned" in jobq("prune").stderr
+    before = jobq("list", "--json").json
+    shown = jobq("prune", "--older-than", "0", "--dry-run")
+    ended = [job["id"] for job in before if job["state"] in ("completed", "cancelled")]
+    assert shown.stdout.split() == ended != []
+    assert f"would prune {len(ended)} jobs" in shown.stderr
+    assert jobq("prune", "--dry-run").stdout == ""
+    assert jobq("list", "--json").json == before
     jobq("prune", "--older-than", "0", "--state", "completed")
     assert {job["state"] for job in jobq("list", "--json").json} == {"pending", "failed", "dead", "cancelled"}
     jobq("prune", "--older-than", "0")
