@@ -5,7 +5,6 @@ Nearly every job is one of these, and to write out its fields again costs as muc
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from jobq.codec import encode
@@ -15,7 +14,7 @@ from jobq_json.lines import SUFFIX, seal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jobq.job import Job, Run
+    from jobq.job import Job
     from jobq_json.kept import Kept
 
 _CHANGES = frozenset(
@@ -53,25 +52,6 @@ def rest_of(line: bytes, record: Mapping[str, Any]) -> str | None:
     if line[end : end + len(_UPDATED)] != _UPDATED:  # fields that this jobq does not know
         return None
     return line[line.index(b'","queue":"') : end].decode("ascii")
-
-
-_quoted = lru_cache(64)(encode)
-
-
-def run_text(run: Run) -> str:
-    """The JSON text of the record of a run.
-
-    Raises:
-        TypeError, ValueError: as `encode`.
-    """
-    if run.progress is not None or run.output_error is not None or run.tail is not None or run.extra:
-        return encode(run.record())
-    started = "null" if run.started is None else f'"{format_time(run.started)}"'
-    error = "null" if run.error is None else encode(run.error)
-    return (
-        f'{{"run":{run.run},"worker":{_quoted(run.worker)},"host":{_quoted(run.host)},"started":{started}'
-        f',"finished":"{format_time(run.finished)}","outcome":{_quoted(run.outcome)},"error":{error}}}'
-    )
 
 
 def claimed_text(kept: Kept, job: Job, *, worker: str, at: str) -> str | None:

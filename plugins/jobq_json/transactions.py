@@ -15,7 +15,7 @@ from jobq.lifecycle import claimed, settled
 from jobq.store import Claim, Claimed
 from jobq.times import format_time
 from jobq_json.kept import of_claim, of_completion
-from jobq_json.splicing import claimed_text, run_text
+from jobq_json.splicing import claimed_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,7 +117,7 @@ def _end(view: View, kept: Kept, new: Change, now: datetime, at: str) -> str:
     fields = new.record()
     try:
         changed = encode(fields)
-        run = "null" if new.run is None else run_text(new.run)
+        run = "null" if new.run is None else encode(new.run.record())
         after = of_completion(kept, fields, run, at=at)
     except (RecursionError, ValueError, TypeError) as error:
         raise InvalidInput("result", HIDDEN, f"of job {kept.id} cannot be written as JSON ({error})") from None

@@ -14,7 +14,7 @@ from jobq.testing import START, make_job
 from jobq.times import format_time
 from jobq_json.kept import of_claim, of_completion, of_job, of_whole_line
 from jobq_json.lines import job_line, job_of
-from jobq_json.splicing import claimed_text, run_text
+from jobq_json.splicing import claimed_text
 from jobq_json.transactions import encode
 
 LATER = START + timedelta(seconds=3)
@@ -104,23 +104,3 @@ def test_whatever_the_job_is_a_text_that_is_spliced_is_the_job(job, outcome):
 def test_what_does_not_complete_is_encoded(job, kind):
     _, _, kept, change = worked(job, Outcome(kind=kind, reason="because"))
     assert of_completion(kept, change.record(), encode(change.run.record()), at="") is None
-
-
-@given(
-    st.builds(
-        Run,
-        run=st.integers(1, 9),
-        worker=TEXTS,
-        host=TEXTS,
-        started=st.sampled_from([None, START]),
-        finished=st.sampled_from([START, LATER]),
-        outcome=st.sampled_from(["completed", "failed"]) | TEXTS,
-        error=st.none() | TEXTS,
-        progress=st.none() | st.dictionaries(TEXTS, VALUES, max_size=2),
-        output_error=st.none() | TEXTS,
-        tail=st.none() | TEXTS,
-        extra=st.dictionaries(st.sampled_from(["colour"]), VALUES, max_size=1),
-    )
-)
-def test_the_text_of_a_run_is_its_record(run):
-    assert run_text(run) == encode(run.record())
