@@ -6,3 +6,6 @@ FULL = os.environ.get("JOBQ_TEST_FAULTS") in ("full", "long")
 TERMINATIONS = 500 if FULL else 20
 CRASHES = 100 if FULL else 2
 CUT_STEP = 1 if FULL else 37  # bytes between two cuts of an exchange
+HELD = 600 if FULL else 4  # seconds for which a session holds its snapshot
+AROUND = 60 if FULL else 2  # seconds before and after it
+BUCKET = 10 if FULL else 1  # seconds over which a rate is taken
