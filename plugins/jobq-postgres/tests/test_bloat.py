@@ -50,9 +50,9 @@ def test_an_old_snapshot_does_not_make_claims_slow(open_on, server_url, schema, 
     worker, colleague = store.join(make_info()), other.join(make_info())
     read, heed = [], eras.Eras.heed
 
-    def spy(self, connection, *, latest, walked, found):
+    def spy(self, connection, *, walked, **facts):
         read.append(walked)
-        heed(self, connection, latest=latest, walked=walked, found=found)
+        heed(self, connection, walked=walked, **facts)
 
     monkeypatch.setattr(eras.Eras, "heed", spy)
     store.add(new(make_job("later", run_at=START + timedelta(days=1))), now=START)
@@ -76,6 +76,71 @@ def test_an_old_snapshot_does_not_make_claims_slow(open_on, server_url, schema, 
     assert store.next_due(Wanted(), now=START) == START + timedelta(days=1)
     worker.close()
     colleague.close()
+
+
+def test_an_old_snapshot_does_not_make_it_slow_to_see_what_runs(open_on, server_url, sql, schema, monkeypatch):
+    """A worker looks at what it holds, and at what others hold, all the time: not at all that ran since."""
+    monkeypatch.setattr(eras, "WALKED", 100)
+    monkeypatch.setattr(eras, "PAUSE", 0.0)
+    store, other = open_on(), open_on("other")
+    worker, colleague = store.join(make_info()), other.join(make_info())
+    store.add(new(make_job("long"), make_job("theirs")), now=START)
+    long, theirs = claim(store, worker, limit=1), claim(other, colleague, limit=1)
+    with psycopg.connect(server_url) as session:
+        session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        session.execute(f'SELECT count(*) FROM "{schema}".jobs')
+        ended = []
+        for number in range(60):
+            other.add(new(*(make_job(f"j{number}-{part}") for part in range(40))), now=START)
+            answer = store.claim(worker, wanted=Wanted(), limit=40, now=START, ended=ended)
+            assert len(answer.claims) == 40
+            ended = [success(each) for each in answer.claims]
+        with store.line.use() as connection, connection.transaction():
+            before = entries_read(connection, schema)
+            assert {job.id for job in store.held(worker)} == {"long", *(f"j59-{part}" for part in range(40))}
+            colleague.die()
+            sql(f'DELETE FROM "{schema}".workers WHERE id = %s', colleague.id)
+            ((gone, claims),) = store.lost(now=START)
+            assert (gone.id, [each.job.id for each in claims]) == (colleague.id, ["theirs"])
+            read = entries_read(connection, schema) - before
+        assert read < 2000, "of 2400 jobs that ran, in three looks"
+        finish(store, worker, *ended, *map(success, long))
+        assert store.held(worker) == []
+    assert theirs
+    worker.close()
+
+
+def entries_read(connection, schema):
+    """How many entries of the index of what runs this session has read."""
+    ((number,),) = connection.execute(
+        "SELECT pg_stat_get_xact_tuples_returned(%s::regclass)", [f'"{schema}".jobs_running']
+    ).fetchall()
+    return number
+
+
+def test_what_is_known_of_eras_does_not_outlive_a_restore(open_on, server_url, sql, schema, monkeypatch):
+    """The connection may: behind a pooler always, and without one where only the tables are restored."""
+    monkeypatch.setattr(eras, "WALKED", 10)
+    monkeypatch.setattr(eras, "PAUSE", 0.0)
+    store = open_on()
+    worker = store.join(make_info())
+    store.add(new(*(make_job(f"j{number}") for number in range(200)), make_job("later", queue="slow")), now=START)
+    sql(f'CREATE TABLE "{schema}".backup AS TABLE "{schema}".jobs')
+    with psycopg.connect(server_url) as session:
+        session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        session.execute(f'SELECT count(*) FROM "{schema}".jobs')
+        while claims := claim(store, worker, limit=20, queues=("default",)):
+            finish(store, worker, *map(success, claims))
+    sql(f'TRUNCATE "{schema}".jobs, "{schema}".archive, "{schema}".tally')
+    sql(f'INSERT INTO "{schema}".jobs SELECT * FROM "{schema}".backup')
+    sql(f"SELECT setval('\"{schema}\".eras', 1)")
+    found = []
+    for _ in range(20):
+        claims = claim(store, worker, limit=20, queues=("default",))
+        found += ids(claims)
+        finish(store, worker, *map(success, claims))
+    assert found == [f"j{number}" for number in range(200)]
+    worker.close()
 
 
 def test_nothing_is_missed_in_an_era_that_a_transaction_keeps_open(open_on, server_url, schema, monkeypatch):

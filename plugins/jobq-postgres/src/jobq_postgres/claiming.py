@@ -14,7 +14,7 @@ from jobq.notices import heed
 from jobq.store import Claim, Claimed, runs_alone
 from jobq_postgres import writing
 from jobq_postgres.batches import milliseconds, moment
-from jobq_postgres.eras import STARTS
+from jobq_postgres.eras import PLACE, STARTS
 from jobq_postgres.reading import locked
 from jobq_postgres.rows import BESIDE, live
 from jobq_postgres.transactions import as_notice
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jobq_postgres.transactions import Transactions
 
 _CHOOSE = f"""
-SELECT id, state, run, rev, worker, {milliseconds("started_at")}, {milliseconds("updated_at")}, record, seq, era
+SELECT id, state, run, rev, worker, {milliseconds("started_at")}, {milliseconds("updated_at")}, record, seq, era, {PLACE}
 FROM @schema@.choose(%s, {STARTS}, %s::text[], %s::text[], %s, %s, %s)
 """  # noqa: S608 - of constants alone
 
@@ -176,7 +176,7 @@ def claim(
         transactions.run(connection, [*took, *transactions.ending(rings=ends.rings)])
         unsure.clear()
         if limit > 0:
-            where.heed(connection, latest=last[9], walked=last[8], found=len(rows))
+            where.heed(connection, latest=last[9], walked=last[8], found=len(rows), place=last[10])
     return Claimed(claims, ends.refused, ends.cancelled)
 
 

@@ -5,7 +5,9 @@ long as some session holds an old snapshot, each scan has to look at every one o
 enter the latest of several **eras**, which lead the index. When a claim has had to pass over many dead entries, the next
 era is begun. An era that nobody can enter any more is **closed**: of each of its lanes a handle remembers where the first
 job stands, and begins there, since nothing can come to stand before that. Whether it is closed is asked by a lock that
-everybody holds who enters it. Marks are kept for one connection, so that they never outlive a restore of the database.
+everybody holds who enters it. A closed era in which nothing waits or runs is over, for good: what runs is looked for in
+the others alone. All of this is kept for one connection and for one making of the table, so that it never outlives a
+restore of the database.
 """
 
 from __future__ import annotations
@@ -38,7 +40,11 @@ _ONWARD = """
 SELECT m.era, m.queue, m.handler, m.alone, m.rank, h.run_at::text, h.seq FROM @schema@.marks(%s::json) m
 CROSS JOIN LATERAL @schema@.head(m.era, m.queue, m.handler, m.alone, m.rank, m.run_at, m.seq) h
 """
+_ALIVE = "SELECT DISTINCT era FROM @schema@.holders(%s::integer[], %s)"
 _BEGIN = "SELECT nextval('@schema@.eras') FROM @schema@.eras WHERE last_value = %s"
+
+PLACE = "pg_postmaster_start_time()::text || pg_relation_filenode('@schema@.jobs')"
+"""SQL for what changes when the table of jobs is made anew or restored; behind a pooler a connection outlives even that."""
 
 STARTS = "%s::integer[], %s::integer, %s::json"
 """Placeholders for what `Eras.starts` answers with."""
@@ -54,25 +60,40 @@ class Eras:
     def __init__(self, address: Address) -> None:
         self._address = address
         self.known = 0
+        self._place: str | None = None
         self._open: list[int] = []
+        self._alive: list[int] = []
         self._marks = "[]"
         self._begun = float("-inf")
 
     @property
     def starts(self) -> list[Any]:
         """The open eras, the latest known one, and the marks."""
-        return [f"{{{','.join(map(str, self._open))}}}", self.known, self._marks]
+        return [_array(self._open), self.known, self._marks]
 
-    def heed(self, connection: psycopg.Connection[Any], *, latest: int, walked: int, found: int) -> None:
+    @property
+    def alive(self) -> list[Any]:
+        """The eras in which something may run, and the latest known one."""
+        return [_array(self._alive), self.known]
+
+    def heed(
+        self, connection: psycopg.Connection[Any], *, latest: int, walked: int, found: int, place: str | None = None
+    ) -> None:
         """After a claim, outside of its transaction: close eras, move marks on, begin an era, where there is reason to.
 
         Args:
             latest: the latest era, as the claim saw it.
             walked: how many entries of the index it read.
             found: how many jobs it found.
+            place: what `PLACE` said. Where it is another one than before, what was known is of no use.
         """
+        if self._place is not None and place != self._place:
+            self.__dict__.update(Eras(self._address).__dict__)
+            return
+        self._place = place
         news = latest > self.known
         self._open += range(self.known + 1, latest + 1)
+        self._alive += range(self.known + 1, latest + 1)
         self.known = max(self.known, latest)
         idle = walked <= WALKED + 8 * found
         if idle and not news:
@@ -82,6 +103,7 @@ class Eras:
             begun = connection.execute(self._address.sql(_BEGIN), [self.known]).fetchone()
             if begun is not None:
                 self._open.append(begun[0])
+                self._alive.append(begun[0])
                 self.known = begun[0]
         self._close(connection)
 
@@ -95,4 +117,12 @@ class Eras:
             # By a snapshot that is younger than the last who could have entered
             marks += connection.execute(sql(_LANES), [sorted(closed)]).fetchall()
         self._open = [era for era in self._open if era not in closed]
+        waits = {*self._open, *(mark[0] for mark in marks)}
+        # By a snapshot that is younger than those by which nothing waits there
+        runs = {era for (era,) in connection.execute(sql(_ALIVE), [_array(self._alive), self.known])}
+        self._alive = [era for era in self._alive if era in waits or era in runs]
         self._marks = encode([dict(zip(_MARK, mark, strict=True)) for mark in marks])
+
+
+def _array(numbers: list[int]) -> str:
+    return f"{{{','.join(map(str, numbers))}}}"

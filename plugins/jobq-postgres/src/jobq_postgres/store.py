@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_HELD = f"SELECT {LIVE} FROM @schema@.jobs WHERE state = 'processing' AND worker = ANY (%s) ORDER BY seq"  # noqa: S608
-_HOLDERS = "SELECT DISTINCT worker FROM @schema@.jobs WHERE state = 'processing'"
+_HELD = f"SELECT {LIVE} FROM @schema@.held(%s::integer[], %s, %s::text[]) ORDER BY seq"  # noqa: S608 - of constants alone
+_HOLDERS = "SELECT DISTINCT worker FROM @schema@.holders(%s::integer[], %s)"
 _DUE = f"SELECT @schema@.next_due({STARTS}, %s::text[], %s::text[], %s)"
 
 
@@ -246,7 +246,7 @@ class PostgresStore(Store):
 
     def lost(self, *, now: datetime) -> list[tuple[WorkerInfo, list[Claim]]]:
         def ask(connection: Connection) -> list[tuple[WorkerInfo, list[Claim]]]:
-            holders = {row[0] for row in connection.execute(self.address.sql(_HOLDERS))}
+            holders = {row[0] for row in connection.execute(self.address.sql(_HOLDERS), self._eras.alive)}
             everybody = members.everybody(connection, self.address, self._workers)
             gone = [info for info, alive in everybody if not alive]
             gone += members.unknown(self._workers, sorted(holders - {info.id for info, _ in everybody}))
@@ -346,5 +346,5 @@ class PostgresStore(Store):
         heed(moving.notice(connection, self.address), "read")
 
     def _held(self, connection: Connection, workers: list[str]) -> list[Job]:
-        rows = connection.execute(self.address.sql(_HELD), [workers], binary=True)
+        rows = connection.execute(self.address.sql(_HELD), [*self._eras.alive, workers], binary=True)
         return [live(row) for row in rows]
