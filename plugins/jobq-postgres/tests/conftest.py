@@ -82,10 +82,11 @@ def open_on(tmp_path, url):
     """`open_on(home, …)`: another handle; each home is as another host's, but for the boot."""
     opened = []
 
-    def open_one(home="home", address=None, **values):
+    def open_one(home="home", address=None, durability="full", **values):
         directory = tmp_path / home
         directory.mkdir(mode=0o700, exist_ok=True)
-        settings = make_settings(*OPTIONS, values={"postgresql": {k.replace("_", "-"): v for k, v in values.items()}})
+        own = {k.replace("_", "-"): v for k, v in values.items()}
+        settings = make_settings(*OPTIONS, values={"durability": durability, "postgresql": own})
         address = (address or url).partition(":")[2]
         opened.append(PostgresStore(settings, make_context(directory, url=address, clock=SystemClock())))
         return opened[-1]

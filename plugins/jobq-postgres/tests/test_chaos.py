@@ -268,6 +268,9 @@ def test_a_server_without_room_for_another_connection_says_so(tmp_path, open_on)
 def test_a_server_that_is_not_there_is_trouble_of_the_store(open_on):
     store = open_on(address="postgresql://nobody:secret@127.0.0.1:1/none")
     with pytest.raises(StoreUnavailable) as caught:
+        store.add(new(make_job("one")), now=START)
+    assert "not known" not in str(caught.value), "nothing was sent"
+    with pytest.raises(StoreUnavailable) as caught:
         store.get("one")
     assert "secret" not in str(caught.value)
     assert "127.0.0.1" in str(caught.value)

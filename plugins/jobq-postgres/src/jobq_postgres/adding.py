@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from psycopg.rows import tuple_row
 from jobq.errors import HIDDEN, DuplicateJob, InvalidInput, StoreMoved
 from jobq_postgres import reading
 from jobq_postgres.rows import COPIED, copied, documents
-from jobq_postgres.trouble import FORBIDDEN, TAKEN
+from jobq_postgres.trouble import FORBIDDEN, TAKEN, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from jobq.job import Job
     from jobq.store import NewJob
     from jobq_postgres.address import Address
+    from jobq_postgres.connecting import Line
     from jobq_postgres.transactions import Transactions
 
     Connection = psycopg.Connection[Any]
@@ -29,8 +31,10 @@ FEW = 50
 
 _ADD = "SELECT @schema@.add_jobs(%s::json, %s::json)"
 _COPY = f"COPY @schema@.jobs (era, {COPIED}) FROM STDIN"
-_DATABASE = "SELECT oid, pg_postmaster_start_time() FROM pg_database WHERE datname = current_database()"
+_DATABASE = "SELECT oid, pg_postmaster_start_time()::text FROM pg_database WHERE datname = current_database()"
+_SEES_ALL = "SELECT current_setting('transaction_isolation') IN ('read committed', 'read uncommitted')"
 _ARCHIVED = "SELECT id FROM @schema@.archive WHERE id = ANY (%s)"
+_NOTICE = "SELECT state, url FROM @schema@.notice"
 
 
 def add(transactions: Transactions, new: Sequence[NewJob]) -> None:
@@ -50,36 +54,71 @@ def add(transactions: Transactions, new: Sequence[NewJob]) -> None:
             transactions.run(connection, [*transactions.beginning, _added(new), *transactions.ending(rings=True)])
 
 
-def add_within(address: Address, own: Connection, theirs: Connection, new: Sequence[NewJob]) -> None:
-    """Store jobs in the transaction that is under way on a connection of the application.
+class Within:
+    """Stores jobs in transactions of the application.
+
+    A pooler may have no connection to the server left for the store before such a transaction is over: the store's own
+    is used for no more than what cannot be asked there.
 
     Args:
-        own: the store's connection, which sees what was committed whatever snapshot the other one has.
-
-    Raises:
-        DuplicateJob, StoreMoved: as `add`; the transaction can go on.
-        InvalidInput: there is no transaction, or it is one of another database.
+        line: the store's connection.
     """
-    if theirs.autocommit and theirs.info.transaction_status == 0:
-        raise InvalidInput("connection", HIDDEN, "is in no transaction: use `with connection.transaction():`")
-    _refuse_repeated(own, address, new)
-    # It also begins the transaction where it has not begun: what follows is to be a savepoint in it, and not all of it
-    with theirs.cursor(row_factory=tuple_row) as cursor:
-        same = cursor.execute(_DATABASE).fetchone() == own.execute(_DATABASE).fetchone()
-    if not same:
-        raise InvalidInput("connection", HIDDEN, "is to another database than the store's")
-    with theirs.transaction():
-        with _refusals():
-            statement, values = _added(new)
-            theirs.execute(address.sql(statement), values)
+
+    def __init__(self, line: Line, address: Address) -> None:
+        self._line, self._address = line, address
+        self._database: list[Any] = []
+
+    def add(self, theirs: Connection, new: Sequence[NewJob]) -> None:
+        """Store jobs in the transaction that is under way on a connection of the application.
+
+        Raises:
+            DuplicateJob, StoreMoved: as `add`; the transaction can go on.
+            InvalidInput: there is no transaction, or it is one of another database.
+            StoreError: either connection was lost, or the server refused.
+        """
+        if theirs.autocommit and theirs.info.transaction_status == 0:
+            raise InvalidInput("connection", HIDDEN, "is in no transaction: use `with connection.transaction():`")
+        if _repeated(new):
+            with self._line.use() as own:
+                _refuse_repeated(own, self._address, new)
+        try:
+            # It also begins the transaction where it has not begun: what follows is to be a savepoint in it, not all of it
+            if not self._is_ours(_asked(theirs, _DATABASE)):
+                raise InvalidInput("connection", HIDDEN, "is to another database than the store's")
+            with theirs.transaction():
+                with _refusals():
+                    statement, values = _added(new)
+                    theirs.execute(self._address.sql(statement), values)
+                if _asked(theirs, _SEES_ALL) == [(True,)]:
+                    self._refuse_taken(theirs, new)
+                else:
+                    with self._line.use() as own:
+                        self._refuse_taken(own, new)
+                theirs.execute("SELECT pg_notify(%s, '')", [self._address.channel])
+        except psycopg.Error as error:
+            raise told(error, self._address) from None
+
+    def _is_ours(self, database: list[Any]) -> bool:
+        if database != self._database:  # asked anew where the server has started again
+            with self._line.use() as own:
+                self._database = _asked(own, _DATABASE)
+        return database == self._database
+
+    def _refuse_taken(self, connection: Connection, new: Sequence[NewJob]) -> None:
+        """Look at what others have committed."""
         chosen = [item.job.id for item in new if not item.generated]
-        taken = [row[0] for row in own.execute(address.sql(_ARCHIVED), [chosen])] if chosen else []
+        taken = [row[0] for row in _asked(connection, self._address.sql(_ARCHIVED), chosen)] if chosen else []
         if taken:
             raise DuplicateJob(taken)
-        notice = own.execute(address.sql("SELECT state, url FROM @schema@.notice")).fetchone()
-        if notice is not None:
-            raise StoreMoved(*notice)
-        theirs.execute("SELECT pg_notify(%s, '')", [address.channel])
+        notice = _asked(connection, self._address.sql(_NOTICE))
+        if notice:
+            raise StoreMoved(*notice[0])
+
+
+def _asked(connection: Connection, statement: str, *values: Any) -> list[Any]:
+    """The rows, whatever the connection makes of rows by default."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return cursor.execute(statement, values or None).fetchall()
 
 
 def _added(new: Sequence[NewJob]) -> tuple[str, list[str]]:
@@ -117,11 +156,13 @@ def _copy(transactions: Transactions, connection: Connection, new: Sequence[NewJ
 
 
 def _refuse_repeated(connection: Connection, address: Address, new: Sequence[NewJob]) -> None:
+    if repeated := _repeated(new):
+        raise DuplicateJob(_in_order(new, repeated | _taken(connection, address, [item.job.id for item in new])))
+
+
+def _repeated(new: Sequence[NewJob]) -> set[str]:
     ids = [item.job.id for item in new]
-    if len(set(ids)) == len(ids):
-        return
-    repeated = {job_id for job_id in ids if ids.count(job_id) > 1}
-    raise DuplicateJob(_in_order(new, repeated | _taken(connection, address, ids)))
+    return {job_id for job_id, times in Counter(ids).items() if times > 1} if len(set(ids)) < len(ids) else set()
 
 
 def _taken(connection: Connection, address: Address, ids: Iterable[str]) -> set[str]:

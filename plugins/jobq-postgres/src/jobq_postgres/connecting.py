@@ -93,14 +93,16 @@ class Line:
         """The connection, outside of any transaction; what fails in the block is an error of the store.
 
         Raises:
-            StoreError: there is no connection, it was lost, or the server refused; nothing is left of a transaction.
+            NotConnected: there is no connection, and there was none.
+            StoreError: it was lost, or the server refused; nothing is left of a transaction.
         """
+        connection = None
         try:
             connection = self._get()
             yield connection
         except psycopg.Error as error:
             self._recover()
-            raise told(error, self._address) from None
+            raise told(error, self._address, connected=connection is not None) from None
         except BaseException:
             self._recover()
             raise

@@ -19,7 +19,7 @@ from jobq_postgres.eras import STARTS, Eras
 from jobq_postgres.members import LeasePresence
 from jobq_postgres.rows import LIVE, live
 from jobq_postgres.transactions import Transactions
-from jobq_postgres.trouble import NoDay
+from jobq_postgres.trouble import NoDay, NotConnected
 from jobq_postgres.watching import Watch
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class PostgresStore(Store):
             opened=self._opened,
         )
         self._transactions = Transactions(self.line, self.address, durable=self._durable)
+        self._within = adding.Within(self.line, self.address)
         self._eras = Eras(self.address)
         self._unsure: dict[claiming.Key, bool] = {}
         self._watch: Watch | None = None
@@ -81,6 +82,8 @@ class PostgresStore(Store):
             return jobs
         try:
             adding.add(self._transactions, new)
+        except NotConnected:
+            raise
         except StoreUnavailable:
             if self.line.is_open:
                 raise
@@ -90,8 +93,7 @@ class PostgresStore(Store):
     def add_within(self, connection: object, new: Sequence[NewJob], *, now: datetime) -> list[Job]:
         if not isinstance(connection, psycopg.Connection):
             raise InvalidInput("connection", connection, "must be a connection of psycopg 3, and not an async one")
-        with self.line.use() as own:
-            adding.add_within(self.address, own, connection, new)
+        self._within.add(connection, new)
         return [item.job for item in new]
 
     def claim(

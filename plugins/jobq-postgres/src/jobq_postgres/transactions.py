@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[Any]
 
 
+_NOT_SYNCED = "SET LOCAL synchronous_commit = off"
+_SYNCED = """
+SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'
+"""
+
+
 class Transactions:
     """Begins and commits.
 
@@ -60,14 +66,14 @@ class Transactions:
 
     def begin(self, connection: Connection) -> None:
         """Begin a transaction."""
-        connection.execute("BEGIN")
-        if not self._durable:
-            connection.execute("SET LOCAL synchronous_commit = off")
+        for text, _ in self.beginning:
+            connection.execute(text)
 
     @property
     def beginning(self) -> list[Statement]:
         """The statements that begin a transaction."""
-        return [("BEGIN", ()), *([] if self._durable else [("SET LOCAL synchronous_commit = off", ())])]
+        synced = [(_SYNCED, ())] if self.line.pooled else []  # of a session it is said once
+        return [("BEGIN", ()), *(synced if self._durable else [(_NOT_SYNCED, ())])]
 
     def ending(self, *, rings: bool) -> list[Statement]:
         """The statements that commit, and then wake those who watch; as `commit`."""

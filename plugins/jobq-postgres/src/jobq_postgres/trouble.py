@@ -16,12 +16,20 @@ FORBIDDEN, TAKEN = "JQ001", "JQ002"
 """What the functions of the schema raise: a notice forbids it, ids are taken."""
 
 
+class NotConnected(StoreUnavailable):
+    """There is no connection, and nothing was sent."""
+
+
 class NoDay(StoreUnavailable):
     """The archive has no part for this day."""
 
 
-def told(error: psycopg.Error, address: Address) -> StoreError:
-    """The error of the store that this one of the server or the connection is."""
+def told(error: psycopg.Error, address: Address, *, connected: bool = True) -> StoreError:
+    """The error of the store that this one of the server or the connection is.
+
+    Args:
+        connected: whether there was a connection that could be used.
+    """
     said = " ".join((error.diag.message_primary or str(error)).split()) or type(error).__name__
     where = address.url
     if isinstance(error, errors.CheckViolation) and "partition" in said:
@@ -36,4 +44,4 @@ def told(error: psycopg.Error, address: Address) -> StoreError:
         return StoreLocked(f"{where}: {said}")
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return StoreUnavailable(f"{where}: the server is read-only now ({said})")
-    return StoreUnavailable(f"{where}: {said}")
+    return (StoreUnavailable if connected else NotConnected)(f"{where}: {said}")
