@@ -418,6 +418,10 @@ class Store(ABC):
         """
         return []
 
+    def remark(self) -> str:
+        """What else there is to say of how it works here, in a few words, for `jobq doctor`; "" for nothing."""
+        return ""
+
     @abstractmethod
     def close(self) -> None:
         """Free everything. The handle is not used again."""

@@ -194,7 +194,9 @@ def _store(app: App) -> tuple[list[str], str]:
     counts = app.store.counts(now=app.clock.now())
     if counts.damaged and not problems:
         problems.append(f"{counts.damaged} damaged records were set aside")
-    return problems, f"{app.store.url}, jobs: {sum(counts.states.values())}"
+    remark = app.store.remark()
+    facts = f"{app.store.url}, jobs: {sum(counts.states.values())}"
+    return problems, f"{facts}; {remark}" if remark else facts
 
 
 def _workers(app: App) -> tuple[list[str], str]:

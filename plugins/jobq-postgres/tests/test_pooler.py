@@ -29,6 +29,7 @@ def test_a_pooler_is_recognized_and_polled(open_on, proxy, proxied):
     worker = store.join(make_info())
     bell = threading.Event()
     assert store.watch(bell.set) is False
+    assert store.remark() == "behind a pooler, so that workers poll"
     for number in range(12):
         store.add(new(make_job(f"j{number}")), now=START)
         finish(store, worker, *map(success, claim(store, worker)))
@@ -84,6 +85,7 @@ def test_without_one_the_server_is_listened_to(open_on):
     store, other = open_on(), open_on("other")
     bell = threading.Event()
     assert store.watch(bell.set) is True
+    assert store.remark() == ""
     other.add(new(make_job("one")), now=START)
     assert bell.wait(10)
 

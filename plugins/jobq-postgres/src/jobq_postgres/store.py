@@ -280,6 +280,9 @@ class PostgresStore(Store):
     def check(self) -> list[str]:
         return self._ask(lambda connection: check(connection, self.address))
 
+    def remark(self) -> str:
+        return "behind a pooler, so that workers poll" if self.line.pooled else ""
+
     def close(self) -> None:
         if self._watch is not None:
             self._watch.close()
