@@ -16,7 +16,8 @@ HEAD = """\
 # All figures of the fault campaign
 
 Made by `tests/faults/report.py` from what runs have measured; [reliability.md](reliability.md) says what they mean.
-Each file is one command: `JOBQ_TEST_FAULTS=SIZE .venv/bin/pytest tests/faults/FILE`.
+Each file is one command: `JOBQ_TEST_FAULTS=SIZE .venv/bin/pytest tests/faults/FILE`, of a distribution below `plugins/`
+`.venv/bin/pytest -c pyproject.toml PATH`.
 
 Machines: {machines}.
 """
@@ -60,7 +61,7 @@ def figures_of(page: str) -> Figures:
 
 def add(figures: Figures, measured: dict[str, str]) -> str:
     """Take what was measured, unless a larger size of it is there; the machine."""
-    key = Path(measured["test"].partition("::")[0]).name, measured["name"]
+    key = measured["test"].partition("::")[0].removeprefix("tests/faults/"), measured["name"]
     before = figures.get(key)
     if before is None or SIZES.index(measured["size"]) >= SIZES.index(before["size"]):
         figures[key] = {

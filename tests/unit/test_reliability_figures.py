@@ -51,6 +51,16 @@ def test_a_smaller_size_does_not_take_the_place_of_a_larger_one(report, before, 
     assert figure["text"] == kept
 
 
+def test_files_of_other_distributions_are_told_with_their_paths(report):
+    figures = {}
+    report.add(figures, measured())
+    report.add(figures, measured() | {"test": "plugins/jobq-postgres/tests/test_death.py::test_kills"})
+    page = report.written(figures, {MACHINE})
+    assert "## plugins/jobq-postgres/tests/test_death.py\n" in page
+    assert "## test_death.py\n" in page
+    assert report.figures_of(page) == figures
+
+
 def test_every_row_of_the_page_that_there_is_is_read(report):
     page = report.PAGE.read_text(encoding="utf-8")
     rows = [line for line in page.splitlines() if line.startswith("| ") and "what came of it" not in line]
