@@ -2,7 +2,10 @@
 
 import os
 import secrets
+import subprocess
+import sys
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -24,6 +27,12 @@ pytest_plugins = ["jobq.testing.fixtures"]
 def missing(what):
     """A test cannot be done here; where all have to be, that is a failure."""
     (pytest.fail if os.environ.get("JOBQ_TEST_REQUIRE") == "1" else pytest.skip)(what)
+
+
+@pytest.fixture
+def figure(request):
+    """`figure(name, text)`: what was measured; the conftest at the root of the repository tells it, where it is there."""
+    return lambda name, text: request.node.user_properties.append(("figure", (name, text)))
 
 
 @pytest.fixture(scope="session")
@@ -94,6 +103,78 @@ def open_on(tmp_path, url):
     yield open_one
     for store in opened:
         store.close()
+
+
+def wait_for(ask, within=40.0):
+    """Ask until the answer is true; that answer."""
+    end = time.monotonic() + within
+    while not (answer := ask()):
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.05)
+    return answer
+
+
+class Host:
+    """`jobq` with a home of its own, as on a host of its own."""
+
+    def __init__(self, home, store):
+        self.home, self.log, self.processes = home, home.with_suffix(".log"), []
+        self.home.mkdir(mode=0o700, exist_ok=True)
+        (self.home / "config.toml").touch(mode=0o600)
+        (self.home / "config.toml").write_text(f'store = "{store}"\npoll-interval = "0.2s"\n')
+
+    def __call__(self, *words, code=0, text=None):
+        """Run a command to its end; what it printed."""
+        done = subprocess.run(
+            self.command(*words),
+            env=self.environ(),
+            capture_output=True,
+            text=True,
+            input=text,
+            timeout=60,
+            check=False,
+            cwd=self.home.parent,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout
+
+    def start(self, *words):
+        """Start a worker."""
+        with open(self.log, "ab") as log:
+            process = subprocess.Popen(
+                self.command("worker", "start", *words),
+                env=self.environ(),
+                stdout=log,
+                stderr=log,
+                cwd=self.home.parent,
+            )
+        self.processes.append(process)
+        return process
+
+    def command(self, *words):
+        return [sys.executable, "-m", "jobq", *words]
+
+    def environ(self):
+        return os.environ | {"JOBQ_HOME": str(self.home)}
+
+
+@pytest.fixture
+def new_host(tmp_path):
+    """`new_host("a", URL)`: a `Host` whose workers end with the test, and have told of no traceback."""
+    hosts = []
+
+    def make(name, store):
+        hosts.append(Host(tmp_path / name, store))
+        return hosts[-1]
+
+    yield make
+    for each in hosts:
+        for process in each.processes:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+    assert not [each.log.read_text() for each in hosts if each.log.exists() and "Traceback" in each.log.read_text()]
 
 
 @pytest.fixture

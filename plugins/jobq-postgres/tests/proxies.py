@@ -10,16 +10,14 @@ class Proxy:
     """Forwards to 127.0.0.1:port.
 
     Attributes:
-        limit: bytes that go to the server, over all connections made from now on, before everything is cut; None: all.
-        stalled: nothing goes through, and nothing is told.
-        sent: how many bytes went to the server.
         rewrite: makes of what the server says what the client hears.
     """
 
     def __init__(self, port):
         self._target = port
-        self.limit, self.sent, self.rewrite = None, 0, lambda data: data
-        self.stalled = threading.Event()
+        self.rewrite = lambda data: data
+        self._left = {}
+        self._was_cut = False
         self._go = threading.Event()
         self._go.set()
         self._sockets = []
@@ -34,6 +32,17 @@ class Proxy:
 
     def go_on(self):
         self._go.set()
+
+    def cut_after(self, **bytes_):
+        """Cut everything once, when so many more bytes were `sent` to the server, or `answered` to clients."""
+        with self._lock:
+            self._left, self._was_cut = bytes_, False
+
+    def whole(self):
+        """Whether nothing was cut since that was said; it is not to be cut any more."""
+        with self._lock:
+            self._left = {}
+            return not self._was_cut
 
     def cut(self):
         with self._lock:
@@ -72,15 +81,23 @@ class Proxy:
             sink.shutdown(socket.SHUT_RDWR)
 
     def _to_server(self, sink, data):
-        if self.limit is not None:
-            data = data[: max(0, self.limit - self.sent)]
-        self.sent += len(data)
-        sink.sendall(data)
-        if self.limit is not None and self.sent >= self.limit:
-            self.cut()
+        self._pass("sent", sink, data)
 
     def _to_client(self, sink, data):
-        sink.sendall(self.rewrite(data))
+        self._pass("answered", sink, self.rewrite(data))
+
+    def _pass(self, side, sink, data):
+        with self._lock:
+            left = self._left.get(side)
+            cut = left is not None and len(data) >= left
+            if left is not None:
+                data = data[:left]
+                self._left[side] = left - len(data)
+            if cut:
+                self._left, self._was_cut = {}, True
+        sink.sendall(data)
+        if cut:
+            self.cut()
 
 
 def as_pooler(data):

@@ -14,7 +14,7 @@ from jobq.testing import START, make_info, make_job, new
 from jobq.testing.store_fixtures import claim, ids, success
 
 from .conftest import own_server, with_parameter
-from .sizes import CRASHES, CUT_STEP, FULL, TERMINATIONS
+from .sizes import ADD_STEP, ANSWER_STEP, CRASHES, CUT_STEP, FULL, TERMINATIONS
 
 WITHIN = 60.0
 
@@ -147,7 +147,12 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(tmp_path, open_o
         persistently(worker.close)
 
 
-def test_an_outcome_is_recorded_once_wherever_its_exchange_is_cut(open_on, proxy, proxied):
+SIDES = ("sent", "answered")
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("side", SIDES)
+def test_an_outcome_is_recorded_once_wherever_its_exchange_is_cut(open_on, proxy, proxied, side, figure):
     """The connection is cut after each number of bytes of a completion that also claims."""
     far, near = open_on(address=proxied), open_on()
     worker = near.join(make_info())
@@ -155,54 +160,70 @@ def test_an_outcome_is_recorded_once_wherever_its_exchange_is_cut(open_on, proxy
     for _ in range(2):  # statements are prepared, so that all exchanges are alike
         far.claim(worker, wanted=Wanted(), limit=1, now=START, ended=[])
     far.finish(worker, [success(as_claim(worker)(job)) for job in near.held(worker)], now=START)
-    number, after, whole = 0, 0, False
+    number, unanswered, whole = 0, 0, False
     while not whole:
-        near.add(new(make_job(f"one-{number}", priority=1), make_job(f"two-{number}")), now=START)
+        one, two = f"one-{number:05}", f"two-{number:05}"  # of one length, so that each exchange is as long
+        near.add(new(make_job(one, priority=1), make_job(two)), now=START)
         (held,) = persistently(lambda: claim(far, worker, limit=1))
-        proxy.limit = proxy.sent + after
+        after = number * CUT_STEP
+        proxy.cut_after(**{side: after})
         ended = [success(held)]
+
+        def act(ended=ended):
+            return far.claim(worker, wanted=Wanted(), limit=1, now=START, ended=ended)
+
         try:
-            answer = far.claim(worker, wanted=Wanted(), limit=1, now=START, ended=ended)
-            whole = True
+            answer = act()
         except StoreUnavailable:
-            proxy.limit = None
-            answer = persistently(
-                lambda ended=ended: far.claim(worker, wanted=Wanted(), limit=1, now=START, ended=ended)
-            )
-        proxy.limit = None
+            unanswered += near.get(one).state is State.COMPLETED
+            answer = persistently(act)
+        whole = proxy.whole()
         assert answer.refused == [], f"cut after {after} bytes"
-        job = near.get(f"one-{number}")
+        job = near.get(one)
         assert (job.state, [run.outcome for run in job.history]) == (State.COMPLETED, ["completed"])
         left = near.held(worker)
-        assert [each.id for each in left] == [f"two-{number}"], "claimed by the first call or by the second"
+        assert [each.id for each in left] == [two], "claimed by the first call or by the second"
         near.finish(worker, [success(as_claim(worker)(each)) for each in left], now=START)
         number += 1
-        after += CUT_STEP
-    assert number > (500 if FULL else 10), "the exchange was cut at many places"
+    assert number > (500 if FULL else 5), "the exchange was cut at many places"
     assert near.check() == []
     worker.close()
+    figure(
+        f"F43 a completion that claims, cut after each number of bytes {side}",
+        f"{number - 1} cuts, {CUT_STEP} bytes apart, {unanswered} after the commit; each outcome recorded once, what was "
+        "claimed is held once",
+    )
 
 
-def test_jobs_are_added_once_wherever_the_exchange_is_cut(open_on, proxy, proxied):
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("count", [1, 60])
+def test_jobs_are_added_once_wherever_the_exchange_is_cut(open_on, proxy, proxied, side, count, figure):
+    """By one statement, and by COPY; the store itself asks what became of them."""
     far, near = open_on(address=proxied), open_on()
-    for count in (1, 60):
-        far.add(new(*(make_job() for _ in range(count)), generated=True), now=START)
-        before = near.counts(now=START).states[State.PENDING]
-        after, whole, expected = 0, False, before
-        step = CUT_STEP * count
-        while not whole:
-            proxy.limit, proxy.sent = after, 0
-            jobs = [make_job() for _ in range(count)]
-            timer = threading.Timer(0.05, lambda: setattr(proxy, "limit", None))
-            timer.start()
-            whole = after > 20_000
+    far.add(new(*(make_job() for _ in range(count)), generated=True), now=START)
+    expected = near.counts(now=START).states[State.PENDING]
+    number, told, whole = 0, 0, False
+    step = ADD_STEP[count] if side == "sent" else ANSWER_STEP
+    while not whole:
+        jobs = [make_job() for _ in range(count)]
+        proxy.cut_after(**{side: number * step})
+        try:
+            far.add(new(*jobs), now=START)
+        except StoreUnavailable:
+            told += 1
             persistently(lambda jobs=jobs: added_or_there(far, near, jobs))
-            timer.join()
-            proxy.limit = None
-            expected += count
-            assert near.counts(now=START).states[State.PENDING] == expected, f"cut after {after} bytes"
-            after += max(step, 20_000 // 8)
+        whole = proxy.whole()
+        expected += count
+        number += 1
+        if FULL or number % 20 == 0 or whole:
+            assert near.counts(now=START).states[State.PENDING] == expected, f"cut {number}"
+    assert number > 5, "the exchange was cut at many places"
     assert near.check() == []
+    figure(
+        f"F43 {count} added at once, cut after each number of bytes {side}",
+        f"{number - 1} cuts, {step} bytes apart; all there once, {told} calls had to be said again",
+    )
 
 
 def added_or_there(far, near, jobs):

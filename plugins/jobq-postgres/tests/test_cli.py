@@ -1,52 +1,17 @@
 """The real command line and its workers, from two homes as from two hosts."""
 
-import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from .conftest import wait_for
+
 
 @pytest.fixture
-def host(tmp_path, url):
+def host(new_host, url):
     """`host("a")`: runs jobq with a home of its own; `.start()` a worker."""
-    started = []
-
-    class Host:
-        def __init__(self, name):
-            self.home = tmp_path / name
-            self.home.mkdir(mode=0o700, exist_ok=True)
-            (self.home / "config.toml").write_text(f'store = "{url}"\npoll-interval = "0.2s"\n')
-            (self.home / "config.toml").chmod(0o600)
-
-        def __call__(self, *words, code=0):
-            done = subprocess.run(
-                self.command(*words), env=self.environ(), capture_output=True, text=True, timeout=60, check=False
-            )
-            assert done.returncode == code, done.stdout + done.stderr
-            return done.stdout
-
-        def start(self, *words):
-            process = subprocess.Popen(
-                self.command("worker", "start", *words), env=self.environ(), stderr=subprocess.PIPE, text=True
-            )
-            started.append(process)
-            return process
-
-        def command(self, *words):
-            return [sys.executable, "-m", "jobq", *words]
-
-        def environ(self):
-            return os.environ | {"JOBQ_HOME": str(self.home)}
-
-    yield Host
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    return lambda name: new_host(name, url)
 
 
 def test_what_one_host_enqueues_another_runs(host, tmp_path):
@@ -118,13 +83,6 @@ def alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def wait_for(ask, within=40.0):
-    end = time.monotonic() + within
-    while not ask():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.05)
 
 
 def test_a_password_is_never_shown(host, url, server_url):
