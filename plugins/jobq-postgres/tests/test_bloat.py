@@ -92,6 +92,7 @@ def test_an_old_snapshot_does_not_make_it_slow_to_see_what_runs(open_on, server_
         ended = []
         for number in range(60):
             other.add(new(*(make_job(f"j{number}-{part}") for part in range(40))), now=START)
+            other.add(new(make_job(f"later{number}", run_at=START + timedelta(days=1))), now=START)
             answer = store.claim(worker, wanted=Wanted(), limit=40, now=START, ended=ended)
             assert len(answer.claims) == 40
             ended = [success(each) for each in answer.claims]

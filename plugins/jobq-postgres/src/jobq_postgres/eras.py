@@ -5,8 +5,8 @@ long as some session holds an old snapshot, each scan has to look at every one o
 enter the latest of several **eras**, which lead the index. When a claim has had to pass over many dead entries, the next
 era is begun. An era that nobody can enter any more is **closed**: of each of its lanes a handle remembers where the first
 job stands, and begins there, since nothing can come to stand before that. Whether it is closed is asked by a lock that
-everybody holds who enters it. A closed era in which nothing waits or runs is over, for good: what runs is looked for in
-the others alone. All of this is kept for one connection and for one making of the table, so that it never outlives a
+everybody holds who enters it. What is claimed enters the latest era too: in a closed one in which nothing runs nothing
+will, and what runs is looked for in the others alone. All of this is kept for one connection and for one making of the table, so that it never outlives a
 restore of the database.
 """
 
@@ -117,10 +117,8 @@ class Eras:
             # By a snapshot that is younger than the last who could have entered
             marks += connection.execute(sql(_LANES), [sorted(closed)]).fetchall()
         self._open = [era for era in self._open if era not in closed]
-        waits = {*self._open, *(mark[0] for mark in marks)}
-        # By a snapshot that is younger than those by which nothing waits there
         runs = {era for (era,) in connection.execute(sql(_ALIVE), [_array(self._alive), self.known])}
-        self._alive = [era for era in self._alive if era in waits or era in runs]
+        self._alive = [era for era in self._alive if era in self._open or era in runs]
         self._marks = encode([dict(zip(_MARK, mark, strict=True)) for mark in marks])
 
 

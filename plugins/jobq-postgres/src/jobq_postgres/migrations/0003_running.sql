@@ -1,5 +1,5 @@
 -- What runs, by era too: a session that holds an old snapshot keeps an entry of every job that ran since, and each look at
--- what a worker holds passed over all of them. In an era that is over nothing can run any more, and it is left out.
+-- what a worker holds passed over all of them. In a closed era in which nothing runs nothing will, and it is left out.
 
 DROP INDEX @schema@.jobs_running;
 CREATE INDEX jobs_running ON @schema@.jobs (era, worker) WHERE state = 'processing';
@@ -25,6 +25,19 @@ AS $$
     CROSS JOIN LATERAL (
         SELECT DISTINCT j.worker FROM @schema@.jobs j WHERE j.state = 'processing' AND j.era = e.era
     ) r
+$$;
+
+-- Writes what a claim changes, of jobs that this transaction has locked. They enter the latest era, wherever they waited.
+CREATE OR REPLACE FUNCTION @schema@.take_jobs(p_columns json) RETURNS void LANGUAGE sql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+    UPDATE @schema@.jobs j SET
+        era = n.era, state = e.state, run = e.run, rev = e.rev, worker = e.worker, started_at = e.started_at,
+        updated_at = e.updated_at
+    FROM json_to_recordset(p_columns) AS e(
+        id text, state text, run bigint, rev bigint, worker text, started_at timestamptz, updated_at timestamptz
+    ) CROSS JOIN (SELECT @schema@.open_era() AS era) n
+    WHERE j.id = e.id
 $$;
 
 REVOKE EXECUTE ON FUNCTION @schema@.held, @schema@.holders FROM PUBLIC;
