@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
 from statistics import median
 
 import psycopg
@@ -21,7 +22,9 @@ from .sizes import AROUND, BUCKET, FULL, HELD
 FEWEST, MOST = 500, 5000
 """How many jobs wait, as long as the enqueuer keeps up and its transactions last less than a hundredth of a second."""
 
-BATCH = 1000
+BATCH, SCHEDULED = 1000, 10
+"""Jobs that are added at once: due ones, and such as wait until the next day, behind which others are claimed."""
+
 LOOK = 0.02
 """Seconds between two looks at how many wait."""
 
@@ -58,7 +61,8 @@ def test_throughput_holds_while_a_session_holds_an_old_snapshot(tmp_path, open_o
         added = feeder.stop()
         assert eventually(lambda: ended(sql) >= added), "all come to an end"
         store = open_on("other", address=address)
-        assert eventually(lambda: store.counts(now=START).states[State.COMPLETED] == added), "each once"
+        expected = dict.fromkeys(State, 0) | {State.COMPLETED: added, State.PENDING: feeder.scheduled}
+        assert eventually(lambda: store.counts(now=START).states == expected), "each once"
         assert store.check() == []
     rates = {
         "before": median(before),
@@ -70,7 +74,7 @@ def test_throughput_holds_while_a_session_holds_an_old_snapshot(tmp_path, open_o
     grown = "; ".join(f"{name}: {told}" for name, told in sizes.items())
     figure(
         "an old snapshot",
-        f"held for {HELD} s, {added:,} jobs; jobs/s in {BUCKET} s, median: {parts}; slowest and quickest while it was "
+        f"held for {HELD} s, {added:,} jobs, beside {feeder.scheduled:,} scheduled; jobs/s in {BUCKET} s, median: {parts}; slowest and quickest while it was "
         f"held: {min(during):,.0f}, {max(during):,.0f}; {feeder.fewest:,} to {feeder.most:,} waiting; {grown}",
     )
     runs = (("before", before), ("while it was held", during), ("after", after))
@@ -107,10 +111,12 @@ class Feeder:
 
     Attributes:
         fewest, most: how many waited, at any look.
+        scheduled: how many more were added that are not due in all this time.
     """
 
     def __init__(self, store, sql):
-        self._store, self._sql, self._added = store, sql, 0
+        self._store, self._sql, self._added, self.scheduled = store, sql, 0, 0
+        self._later = datetime.now(UTC) + timedelta(days=1)
         self.fewest, self.most = MOST, 0
         self._over = threading.Event()
         self._trouble = None
@@ -141,8 +147,10 @@ class Feeder:
                         self._over.wait(LOOK)
                         continue
                     jobs = [make_job(f"j{self._added + n}", handler="nothing", payload=None) for n in range(BATCH)]
+                    jobs += [make_job(run_at=self._later, handler="nothing", payload=None) for _ in range(SCHEDULED)]
                     self._store.add(new(*jobs, generated=True), now=START)
                     self._added += BATCH
+                    self.scheduled += SCHEDULED
         except BaseException as trouble:
             self._trouble = trouble
             self._over.set()
