@@ -74,8 +74,9 @@ def test_throughput_holds_while_a_session_holds_an_old_snapshot(tmp_path, open_o
     grown = "; ".join(f"{name}: {told}" for name, told in sizes.items())
     figure(
         "an old snapshot",
-        f"held for {HELD} s, {added:,} jobs, beside {feeder.scheduled:,} scheduled; jobs/s in {BUCKET} s, median: {parts}; slowest and quickest while it was "
-        f"held: {min(during):,.0f}, {max(during):,.0f}; {feeder.fewest:,} to {feeder.most:,} waiting; {grown}",
+        f"held for {HELD} s, {added:,} jobs, beside {feeder.scheduled:,} scheduled; jobs/s in {BUCKET} s, median: {parts}; "
+        f"slowest and quickest while it was held: {min(during):,.0f}, {max(during):,.0f}; {feeder.fewest:,} to "
+        f"{feeder.most:,} waiting; {grown}",
     )
     runs = (("before", before), ("while it was held", during), ("after", after))
     parts = "; ".join(f"{name} {' '.join(f'{rate:.0f}' for rate in rates_)}" for name, rates_ in runs)
