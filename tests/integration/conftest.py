@@ -7,11 +7,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from jobq import Queue
+from jobq.app import App
 
 TIMEOUT = 30.0
 """Seconds that anything a test waits for may take at most; on a sound system it takes a fraction."""
@@ -126,8 +130,19 @@ class Cli:
         """The record of a job."""
         return self("show", "--json", job_id).json
 
+    @contextmanager
+    def queue(self) -> Iterator[Queue]:
+        """The queue as a program has it that asks again and again; starting a command takes that many times as long."""
+        app = App(home=str(self.home), environ=self.environ, warn=lambda _: None)
+        try:
+            yield Queue(app)
+        finally:
+            app.close()
+
     def state(self, job_id: str) -> str:
-        return self.job(job_id)["state"]
+        """The state of a job, asked of the store."""
+        with self.queue() as queue:
+            return queue.get(job_id).state.value
 
     def run_all(self, *args: str) -> Answer:
         """Run everything that is enqueued, in a worker that ends then."""
@@ -182,7 +197,8 @@ def start_worker(jobq: Cli) -> Iterator[Callable[..., "subprocess.Popen[bytes]"]
 
         def joined() -> bool:
             assert process.poll() is None, log_path.read_text(errors="replace")
-            return any(worker["pid"] == process.pid for worker in jobq("status", "--json").json["workers"])
+            with jobq.queue() as queue:
+                return any(worker.pid == process.pid for worker in queue.workers())
 
         eventually(joined)
         return process
