@@ -1,15 +1,17 @@
 """`cancel`, `retry`, `delete`, `prune`, `pause`, `resume` and the dead letter queue."""
 
 import json
+import shutil
 
 import pytest
 
 from .terminals import Terminal
 
 
-@pytest.fixture
-def jobs(jobq):
-    """Jobs in every state that a job without a worker can be in, by state."""
+@pytest.fixture(scope="module")
+def jobs_once(tmp_path_factory, new_cli):
+    """A queue with a job in every state that a job without a worker can be in; their ids by state."""
+    jobq = new_cli(tmp_path_factory.mktemp("jobs"))
     made = {
         "completed": jobq.add("--id", "done", "-t", "mine", "--", "true"),
         "dead": jobq.add("--id", "dead", "--max-attempts", "1", shell="echo why; exit 4"),
@@ -21,6 +23,14 @@ def jobs(jobq):
     made["cancelled"] = jobq.add("--id", "cancelled", "--", "true")
     jobq("cancel", "cancelled")
     assert {jobq.state(job_id): job_id for job_id in made.values()} == made
+    return jobq.home, made
+
+
+@pytest.fixture
+def jobs(jobq, jobs_once):
+    """The ids, by state, of the jobs in a copy of that queue."""
+    home, made = jobs_once
+    shutil.copytree(home, jobq.home)
     return made
 
 

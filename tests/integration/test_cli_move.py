@@ -11,9 +11,10 @@ import pytest
 from .terminals import Terminal
 
 
-@pytest.fixture
-def filled(jobq):
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory, new_cli):
     """A queue with a job in every state but processing, a paused queue, and the output of what ran."""
+    jobq = new_cli(tmp_path_factory.mktemp("filled"))
     for name, words in {
         "done": ["--", "echo", "hello"],
         "dead": ["--max-attempts", "1", "--", "false"],
@@ -25,6 +26,13 @@ def filled(jobq):
         jobq("add", "--id", name, "-q", "mail", "--priority", "3", "-t", "x", "--", "true")
     jobq("cancel", "never")
     jobq("pause", "mail", "--reason", "because")
+    return jobq
+
+
+@pytest.fixture
+def filled(jobq, filled_once):
+    """A copy of that queue."""
+    shutil.copytree(filled_once.home, jobq.home)
     return jobq
 
 
