@@ -86,8 +86,9 @@ def noted(jobq, tmp_path):
     modules.mkdir()
     (modules / "shop.py").write_text(HANDLERS)
     jobq("config", "set", "handlers-path", "modules")
-    for name in ("sync", "asynchronous", "raises", "fails", "snoozes", "leaves", "enqueues"):
-        jobq("config", "set", f"handlers.{name}", f"shop:{name}")
+    names = ("sync", "asynchronous", "raises", "fails", "snoozes", "leaves", "enqueues")
+    with (jobq.home / "config.toml").open("a") as config:
+        config.write("\n[handlers]\n" + "".join(f'{name} = "shop:{name}"\n' for name in names))
     jobq.environ["NOTES"] = str(tmp_path / "notes")
     jobq.plugin = ("-p", str(tmp_path / "noting.py"))
 
