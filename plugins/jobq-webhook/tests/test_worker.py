@@ -120,7 +120,8 @@ def test_the_secret_stays_in_the_configuration(world, receiver):
     world.write(receiver.url, extra="max-attempts = 2\n")
     world.cli("add", "--id", "one", "--", "true", process=True)
     world.work(until=lambda: len(receiver.requests) == 2)
-    files = [path for path in world.home.rglob("*") if path.is_file()]
+    copy = world.home / "cache" / "config.json"  # of the configuration, once that has not changed for a while
+    files = [path for path in world.home.rglob("*") if path.is_file() and path != copy]
     assert [path.name for path in files if world.secret.encode() in path.read_bytes()] == ["config.toml"]
     assert [path.name for path in files if b"key=k" in path.read_bytes()] == ["config.toml"]
     assert any(b"msg_" in path.read_bytes() for path in files)
