@@ -6,7 +6,7 @@ NAMES = ("short", "full", "long")
 
 SIZE = os.environ.get("JOBQ_TEST_FAULTS") or NAMES[0]
 
-LIMITS = {"short": 120, "full": 1800, "long": 6 * 3600}
+LIMITS = {"short": 240, "full": 1800, "long": 6 * 3600}
 """Seconds that one test may take at most."""
 
 if SIZE not in NAMES:
