@@ -18,9 +18,11 @@ BEAT = """
 case $3 in deaf) trap '' TERM HUP INT ;; esac
 echo $$ >>"$1.pids"
 case $3 in stopped) kill -STOP $$ ;; esac
-while :; do echo $2 >>"$1"; sleep 0.02; done
+case $3 in "one of many") pause=0.5 ;; *) pause=0.02 ;; esac
+while :; do echo $2 >>"$1"; sleep $pause; done
 """
-"""Tells its pid, then appends a number to a file for as long as it lives."""
+"""Tells its pid, then appends a number to a file for as long as it lives, fifty times a second; fifty of them, twice as
+often in all."""
 
 CLOSED = "import os, sys; os.closerange(0, 4096); os.execvp(sys.argv[1], sys.argv[1:])"
 
@@ -64,7 +66,7 @@ SHAPES = {
     "pipeline": Shape("BEAT | BEAT | BEAT &", 3),
     "session": Shape("setsid BEAT &"),
     "double fork": Shape("(setsid BEAT &)"),
-    "forks": Shape("for i in $(seq 50); do BEAT & done", 50),
+    "forks": Shape("for i in $(seq 50); do BEAT 'one of many' & done", 50),
     "deaf": Shape("BEAT deaf &"),
     "stopped": Shape("BEAT stopped &"),
     "closed": Shape("CLOSED BEAT &"),
