@@ -47,7 +47,7 @@ class SubprocessExecutor(Executor):
         if attempt.job.handler is not None:
             try:
                 children = self._children
-            except OSError as error:  # for the first attempt there is to be made what listens to children
+            except (RuntimeError, OSError) as error:  # the first attempt has to make what listens to children
                 attempt.output.close()
                 ended(no_room(error))
                 return Stop(self._around.clock)

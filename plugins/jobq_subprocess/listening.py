@@ -83,7 +83,12 @@ class Listener:
         )
         self._closing = False
         self._thread = threading.Thread(target=self._loop, name="jobq-handlers", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # no room for another thread
+            self._selector.close()
+            self._wake.close()
+            raise
 
     def start_child(self, run: HandlerRun) -> None:
         """Have a child started for this attempt."""

@@ -539,16 +539,23 @@ def test_a_child_that_dies_before_its_first_handler_is_called_costs_an_attempt(l
     assert lab.handle("echo", 1).reason == "the handler's process ended, exit code 9"
 
 
-def test_what_there_is_no_room_to_listen_to_is_handed_back(lab, monkeypatch):
+@pytest.mark.parametrize(
+    ("place", "error", "why"),
+    [
+        ("selectors.DefaultSelector", OSError(24, "Too many open files"), "Too many open files"),
+        ("threading.Thread.start", RuntimeError("can't start new thread"), "can't start new thread"),
+    ],
+)
+def test_what_there_is_no_room_to_listen_to_is_handed_back(lab, monkeypatch, place, error, why):
     def fail(*_):
-        raise OSError(24, "Too many open files")
+        raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr("jobq_subprocess.listening.selectors.DefaultSelector", fail)
+        patch.setattr(f"jobq_subprocess.listening.{place}", fail)
         before = os.listdir("/proc/self/fd")
         outcome = lab.handle("echo", 1)
         assert os.listdir("/proc/self/fd") == before
-    assert (outcome.kind, outcome.reason) == (Kind.RELEASED, "this machine has no room for it: Too many open files")
+    assert (outcome.kind, outcome.reason) == (Kind.RELEASED, f"this machine has no room for it: {why}")
     assert lab.handle("echo", 2).result == 2
 
 
