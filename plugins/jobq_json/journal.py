@@ -60,8 +60,11 @@ class Journal:
 
     @property
     def size(self) -> int:
-        """The length of its file in bytes, room and all, as it is now."""
-        return os.fstat(self._fd).st_size
+        """The length of its file in bytes, room and all, as it is now.
+
+        Who asks for it by `fstat` is told times too: Linux then notes a finer one at the next write, and has that to sync.
+        """
+        return os.lseek(self._fd, 0, os.SEEK_END)
 
     def read(self, position: int) -> Iterator[tuple[bytes, int]]:
         """The lines from a position on (without line feeds), each with the position behind it.
@@ -109,7 +112,7 @@ class Journal:
             descriptor, self._fd = self._fd, files.open_private(self.path, os.O_RDWR)
             os.close(descriptor)
             self._writable = True
-        self._size = os.fstat(self._fd).st_size
+        self._size = self.size
         if self._size == self.end or (self._size > self.end >= 0 and os.pread(self._fd, 1, self.end) == b"\0"):
             return
         end = self._data_end()
@@ -184,7 +187,7 @@ class Journal:
 
         What stands before it is on the disk from then on: so a hole is never further from the end than there was room.
         """
-        if os.fstat(self._fd).st_size > end:
+        if self.size > end:
             self.sync()
             os.ftruncate(self._fd, end)
         self._size = end
