@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jobq_json.directory import Directory
     from jobq_json.manifest import Manifest
 
-_FIRST, _CHUNK = 1 << 12, 1 << 22
+_FIRST, _MOST_AT_ONCE = 1 << 12, 1 << 24
 _TAIL = 1 << 12
 _SKIP = 1_000_000
 """How many numbers a damaged last record may have given to new jobs: they are not given again."""
@@ -72,12 +72,9 @@ class Journal:
         What stands behind the last line feed is not among them, be it whole: its writer may yet fail and cut it off.
         The header, at position 0, is checked and left out.
         """
-        left, size = b"", _FIRST
-        start = position
-        at = position
-        while chunk := os.pread(self._fd, size - at % SECTOR, at):
-            end = data_end(chunk, at)
-            data = left + chunk[:end]
+        left, start = b"", position
+        for chunk in self._chunks(position):
+            data = left + chunk
             offset = 0
             while (feed := data.find(b"\n", offset)) >= 0:
                 line = data[offset:feed]
@@ -88,10 +85,6 @@ class Journal:
                     yield line, start + offset
             start += offset
             left = data[offset:]
-            if end < len(chunk):
-                break
-            at = start + len(left)
-            size = max(_CHUNK, len(left))  # of a line longer than that no byte is looked at over and over
         if start == 0:
             check_header(left, "journal", self.name)
 
@@ -192,9 +185,22 @@ class Journal:
             os.ftruncate(self._fd, end)
         self._size = end
 
+    def _chunks(self, position: int) -> Iterator[bytes]:
+        """The data from a position on, bit by bit."""
+        size = _FIRST
+        while chunk := os.pread(self._fd, size - position % SECTOR, position):
+            end = data_end(chunk, position)
+            yield chunk[:end]
+            if end < len(chunk):
+                return
+            position += end
+            size = min(size * 16, _MOST_AT_ONCE)
+
     def _data_end(self) -> int:
         """Where the data end. What stands behind a hole is cut off."""
         size = self._size
+        if 0 <= self.end < size:  # what others have written since
+            return self.end + sum(map(len, self._chunks(self.end)))
         start = max(0, size - MOST)
         data = os.pread(self._fd, size - start, start)
         while not (end := data_end(data, start)) and start:
