@@ -418,6 +418,12 @@ class Store(ABC):
         """
         return []
 
+    def rest(self) -> None:  # noqa: B027 - a plugin that knows nothing of it does nothing
+        """Do what would else be put off until it is in somebody's way. This one does nothing.
+
+        A worker calls it once when it has had nothing to do for a second, after it had.
+        """
+
     def remark(self) -> str:
         """What else there is to say of how it works here, in a few words, for `jobq doctor`; "" for nothing."""
         return ""

@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     from jobq.members import Presence
 
 LOOK_SECONDS = 0.25
-_NEVER = float("-inf")
+REST_SECONDS = 1.0
+"""After how long without anything to do a worker lets its store rest."""
+_NEVER, _NOT_AT_ALL = float("-inf"), float("inf")
 T = TypeVar("T")
 
 
@@ -123,6 +125,7 @@ class Worker:
         self._stirred = False  # something happened elsewhere since the latest look around
         self._exhausted = False  # the latest claim was given less than it asked for
         self._looked = _NEVER
+        self._rests_at = _NOT_AT_ALL
         self._lapsed = False  # its membership was, when it was last asked for
         self._config_problem: str | None = None
 
@@ -181,6 +184,7 @@ class Worker:
                     self._report(presence)
                 if self._is_over(recovery):
                     break
+                self._rest(idle)
                 if idle:
                     self._clock.wait(self._wake, self._pause())
             self.summary.forced = self._draining.forced
@@ -282,6 +286,14 @@ class Worker:
                 self._refresh_settings()  # the backoff's are live
             self._unrecorded.add(claim, outcome, begun=begun)
 
+    def _rest(self, idle: bool) -> None:
+        now = self._clock.monotonic()
+        if not idle or self._attempts:
+            self._rests_at = now + REST_SECONDS
+        elif now >= self._rests_at:
+            self._rests_at = _NOT_AT_ALL
+            self._ask(self._app.store.rest, None)
+
     def _look_around(self, presence: Presence, recovery: Recovery) -> bool:
         """What need not be done at every step; True if it may have given something to claim."""
         self._refresh_settings()
@@ -372,6 +384,7 @@ class Worker:
             self._trouble.pause(now),
             self._draining.pause(now),
             self._reporting.pause(now),
+            self._rests_at - now,
         ]
         if self._due is not None and self._may_claim and self._attempts.free:
             pauses.append((self._due - self._clock.now()).total_seconds())

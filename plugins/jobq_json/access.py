@@ -156,7 +156,18 @@ class Access:
                     pass
                 return
         if journal.end > max(LEAST, self._compact_above) and (generation.viewed or journal.end > BLIND_LIMIT):
-            self._compact_if_due(journal.end)
+            from jobq_json.compaction import worth_it
+
+            self._compact_if(worth_it, journal.end)
+
+    def rest(self) -> None:
+        """Compact where it is worth it for whoever reads next, and give memory back."""
+        from jobq_json.compaction import give_back_memory, worth_it_now
+
+        generation = self._generation
+        if generation is not None and generation.viewed:
+            self._compact_if(worth_it_now, generation.journal.end)
+            give_back_memory()
 
     def compact(self) -> bool:
         """Make a new generation, unless another process is about it; whether it was made.
@@ -232,9 +243,7 @@ class Access:
         self.forget()
         self.directory.close()
 
-    def _compact_if_due(self, size: int) -> None:
-        from jobq_json.compaction import worth_it
-
+    def _compact_if(self, worth_it: Callable[..., bool], size: int) -> None:
         try:
             view = self.look()
             if view is not None and worth_it(view, size, least=LEAST):

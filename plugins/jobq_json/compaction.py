@@ -42,6 +42,13 @@ def worth_it(view: View, journal_size: int, *, least: int) -> bool:
     return journal_size > max(least, min(view.manifest.size // 4, 8 << 20))
 
 
+def worth_it_now(view: View, journal_size: int, *, least: int) -> bool:
+    """Whether there is more in the journal (bytes) than is left of the sorted run: for when there is nothing else to do."""
+    lines = sum(section.lines for section in view.manifest.sections)
+    left = view.manifest.size * (lines - len(view.touched)) // max(1, lines)
+    return journal_size > max(least, left)
+
+
 @contextlib.contextmanager
 def only_one(directory: Directory) -> Iterator[bool]:
     """Hold the lock of the one process that compacts; answers with whether it could be had. Never waits."""

@@ -285,6 +285,9 @@ class JsonStore(Store):
         self._watch = Watch(f"{self._path}/{BELL}", self._members, wake)
         return True
 
+    def rest(self) -> None:
+        self.access.rest()
+
     def check(self) -> list[str]:
         from jobq_json.checking import check
 

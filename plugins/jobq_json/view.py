@@ -7,6 +7,7 @@ journal, without a lock, and is a function of the files alone: every process arr
 from __future__ import annotations
 
 import gc
+import weakref
 from bisect import bisect_right
 from collections import defaultdict
 from functools import partial
@@ -84,11 +85,13 @@ class View:
         self._damaged_places: set[tuple[str, int]] = set()
         self.lanes = Lanes(self.delta)
         self._starts = [section.start for section in manifest.sections]
+        # Not by itself: a view that is over is freed at once, and with it all that it has in memory
+        read = partial(View.read, weakref.proxy(self), make=of_whole_line)
         for section in manifest.sections:
             if section.state == PROCESSING:
                 self._load(section)
             elif section.state in WAITING:
-                self.lanes.lane(section.lane).add_section(section, partial(self.read, make=of_whole_line))
+                self.lanes.lane(section.lane).add_section(section, read)
         collecting = gc.isenabled()
         gc.disable()  # all that a journal makes is kept: to look for garbage meanwhile takes a sixth of the time
         try:

@@ -1027,3 +1027,24 @@ def test_slow_looks_around_are_not_all_that_a_worker_does(bench, monkeypatch):
     monkeypatch.setattr(MemoryStore, "held", held)
     assert b.worker().run().completed == 20
     assert 0 < len(looks) < 5
+
+
+def test_a_worker_that_has_nothing_to_do_any_more_lets_its_store_rest_once(bench, monkeypatch):
+    b = bench()
+    rests = []
+    monkeypatch.setattr(MemoryStore, "rest", lambda self: rests.append(b.clock.monotonic()))
+    worker = b.worker(until=None)
+    waits = []
+    wait = b.clock.wait
+
+    def waited(wake, seconds):
+        waits.append(seconds)
+        if len(waits) == 3:
+            b.enqueue()
+        if len(waits) == 10:
+            worker.stop()
+        return wait(wake, seconds)
+
+    monkeypatch.setattr(b.clock, "wait", waited)
+    worker.run()
+    assert len(rests) == 1

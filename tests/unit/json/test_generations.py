@@ -1,6 +1,8 @@
 """Compaction, what is left of the archive after it, and mending."""
 
+import gc
 import json
+import weakref
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from jobq.errors import DuplicateJob, JobNotFound, StoreUnreadable
 from jobq.executor import Kind
 from jobq.store import Query
 from jobq.testing import START
-from jobq_json import archiving, compaction
+from jobq_json import access, archiving, compaction
 from jobq_json.view import View
 
 DAY = timedelta(days=1)
@@ -387,3 +389,39 @@ def test_a_change_of_an_unknown_kind_is_of_a_newer_jobq(kit):
         kit.jobs(kit.open())
     with pytest.raises(NewerFormat, match="merge"):
         kit.work(kit.open())
+
+
+def test_a_store_at_rest_compacts_where_little_is_left_of_the_sorted_run(kit, monkeypatch):
+    monkeypatch.setattr(access, "LEAST", 500)
+    store = kit.open(durability="normal")
+    kit.add(store, *(f"job-{number}" for number in range(40)))
+    kit.compact(store)
+    before = kit.file("journal").name
+    kit.work(store, limit=5)
+    store.rest()
+    assert kit.file("journal").name == before  # 35 jobs would be written anew
+    kit.work(store, limit=30)
+    jobs = kit.jobs(store)
+    store.rest()
+    assert kit.file("journal").name != before
+    assert kit.jobs(kit.open()) == jobs
+    after = kit.file("journal").name
+    store.rest()
+    assert kit.file("journal").name == after
+
+
+def test_a_view_that_is_over_is_freed_at_once(kit):
+    store = kit.open()
+    kit.add(store, "one", "two", "three")
+    kit.compact(store)
+    kit.work(store)
+    view = weakref.ref(store.access.look())
+    gc.disable()
+    try:
+        kit.compact(store)
+        assert view() is None
+        view = weakref.ref(store.access.look())
+        store.close()
+        assert view() is None
+    finally:
+        gc.enable()
