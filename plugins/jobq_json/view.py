@@ -93,7 +93,7 @@ class View:
             elif section.state in WAITING:
                 self.lanes.lane(section.lane).add_section(section, read)
         collecting = gc.isenabled()
-        gc.disable()  # all that a journal makes is kept: to look for garbage meanwhile takes a sixth of the time
+        gc.disable()  # all that a journal makes is kept; to look for garbage meanwhile takes an eighth of a long one's time
         try:
             self.refresh()
         finally:
