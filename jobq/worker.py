@@ -175,10 +175,8 @@ class Worker:
                 idle = self._advance(presence)
                 now = self._clock.monotonic()
                 if self._stirred or now - self._looked >= LOOK_SECONDS:
-                    self._stirred = False
-                    found = self._look_around(presence, recovery)
-                    self._looked = self._clock.monotonic()  # after it: slow looks are not all that a worker does
-                    if found:
+                    self._looked, self._stirred = now, False
+                    if self._look_around(presence, recovery):
                         continue
                 elif self._reporting.is_due:
                     self._report(presence)

@@ -71,8 +71,8 @@ def test_a_job_of_a_host_that_is_cut_off_for_longer_than_a_lease_is_taken_over_o
                 assert outcomes(job) == [("lost", host.name), ("completed", "rest")], host.told()
                 assert (job["attempts"], job["run"]) == (0, 2)
             assert [job.starts() for job in running + ending] == [[1, 2]] * 6
-    assert max(overlaps) < LEASE / 6, overlaps
-    assert max(kills) < 1.5 * LEASE, kills  # before a lease is over, where the machine has time for it
+    assert max(overlaps) < 0, overlaps
+    assert max(kills) < LEASE, kills
     figure(
         "F43 cut off for longer than a lease",
         f"{len(kills)} hosts, {2 * len(kills)} jobs, lease {LEASE:g} s: killed {max(kills):.2f} s after the cut at "

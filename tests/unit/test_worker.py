@@ -1013,22 +1013,6 @@ def test_a_worker_that_is_to_end_does_not_wait_for_an_unreadable_store(bench, un
         b.worker(until=until).run()
 
 
-def test_slow_looks_around_are_not_all_that_a_worker_does(bench, monkeypatch):
-    b = bench()
-    for _ in range(20):
-        b.enqueue()
-    looks = []
-
-    def held(self, worker):
-        looks.append(b.clock.monotonic())
-        b.clock.advance(1.0)
-        return []
-
-    monkeypatch.setattr(MemoryStore, "held", held)
-    assert b.worker().run().completed == 20
-    assert 0 < len(looks) < 5
-
-
 def test_a_worker_that_has_nothing_to_do_any_more_lets_its_store_rest_once(bench, monkeypatch):
     b = bench()
     rests = []
