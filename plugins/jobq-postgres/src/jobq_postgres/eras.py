@@ -6,8 +6,8 @@ enter the latest of several **eras**, which lead the index. When a claim has had
 era is begun. An era that nobody can enter any more is **closed**: of each of its lanes a handle remembers where the first
 job stands, and begins there, since nothing can come to stand before that. Whether it is closed is asked by a lock that
 everybody holds who enters it. What is claimed enters the latest era too: in a closed one in which nothing runs nothing
-will, and what runs is looked for in the others alone. All of this is kept for one connection and for one making of the table, so that it never outlives a
-restore of the database.
+will, and what runs is looked for in the others alone. All of this is kept for one connection and for one making of the
+table, so that it never outlives a restore of the database.
 """
 
 from __future__ import annotations
